@@ -1,0 +1,110 @@
+"""The one tree of errors. Each class says whether a retry can help and what kind of exit it means.
+
+A user's mistake in a template is not an exception but a `core.problem.Problem`; exceptions are for what stops
+the operation. A class docstring is the default message. Exit codes are assigned in `cli.exits` alone.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class RelayError(Exception):
+    """Something went wrong in relayctl."""
+
+    is_retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str | None = None, *, help: str | None = None) -> None:  # noqa: A002
+        """`message` says what was found and expected, `help` the way out; neither may carry a secret."""
+        self.message = message or (type(self).__doc__ or "").strip().splitlines()[0]
+        self.help = help
+        super().__init__(self.message)
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class UsageError(RelayError):
+    """The command line or the configuration cannot be used."""
+
+
+class UnknownTarget(UsageError):
+    """No app, schedule or handler has this name."""
+
+
+class FileFailure(RelayError):
+    """A file or directory could not be read or written."""
+
+
+class SecretMissing(RelayError):
+    """A secret reference has no value here."""
+
+
+class NoTemplates(RelayError):
+    """No templates were found."""
+
+
+class InvalidTemplates(RelayError):
+    """Templates have errors."""
+
+
+class BrokerError(RelayError):
+    """The broker refused or failed."""
+
+
+class BrokerUnavailable(BrokerError):
+    """The broker cannot be reached or cannot serve now."""
+
+    is_retryable: ClassVar[bool] = True
+
+
+class BrokerRefused(BrokerError):
+    """The broker answered with an error that no retry cures."""
+
+
+class BrokerUnsuitable(BrokerError):
+    """The broker is too old or is set up so that work could be lost."""
+
+
+class BrokerDamaged(BrokerError):
+    """The data of the embedded broker is damaged."""
+
+
+class NoBroker(BrokerError):
+    """No broker is configured and none can be started here."""
+
+
+class StateBusy(RelayError):
+    """Another process holds the lock."""
+
+
+class Refused(RelayError):
+    """A guard refused the change."""
+
+
+class ModeConflict(Refused):
+    """This namespace gets its desired state the other way."""
+
+
+class StalePlan(RelayError):
+    """The plan is out of date."""
+
+
+class NotConverged(RelayError):
+    """The fleet did not converge in time."""
+
+
+class WorkerUnreachable(RelayError):
+    """No worker answers on the control socket."""
+
+
+class ConnectionLost(RelayError):
+    """The connection to the worker was lost before the result came."""
+
+
+class RequestRejected(RelayError):
+    """The worker did not accept the request."""
+
+
+class NewerFormat(RelayError):
+    """A record was written by a newer relayctl."""

@@ -1,0 +1,1 @@
+"""Values to text, JSON and other formats, one module per noun. Pure: width, colour and time are arguments."""

@@ -1,0 +1,1 @@
+"""One invocation in a process: the pool of warm children, environments, output, limits."""

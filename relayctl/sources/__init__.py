@@ -1,0 +1,1 @@
+"""Where desired state comes from: each source yields (revision, directory)."""

@@ -1,0 +1,1 @@
+"""Lint rules, one module per family; each looks at a shaped template and yields problems."""
