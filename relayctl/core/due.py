@@ -1,0 +1,126 @@
+"""Which firings a pass takes: all of a short gap, what the catch-up policy says of a long one.
+
+A gap of up to a minute is lateness, whatever caused it. A longer one goes through the schedule's `catch_up`. Firings
+belong to the definitions that were in force at those instants, so a new definition owes nothing from before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from relayctl.core.definition import Firing, Generation
+from relayctl.core.model import CatchUp
+
+LATENESS_S = 60
+"""The longest gap, in seconds, that counts as lateness."""
+MOST_AT_ONCE = 100
+"""The most firings of one schedule that one pass takes, and the most that `catch_up: all` recovers."""
+DAY_S = 86_400
+
+FiringOf = tuple[int, Generation]
+"""An instant in epoch seconds, and the generation in force at it."""
+
+
+class Timeline:
+    """The definitions of one schedule that may still owe firings, oldest first, the head last."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, generations: Sequence[Generation]) -> None:
+        ordered = sorted(generations, key=lambda item: item.from_ms)
+        self._parts = tuple((generation, Firing.from_spec(generation.spec)) for generation in ordered)
+
+    @property
+    def generations(self) -> tuple[Generation, ...]:
+        """The definitions, oldest first."""
+        return tuple(generation for generation, _ in self._parts)
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether this worker's evaluator and zone data are those of the head."""
+        return self._parts[-1][1].is_comparable
+
+    def next_after(self, at: int, until: int | None = None) -> FiringOf | None:
+        """The first firing after `at` (and not after `until`)."""
+        return next(self.between(at, until), None)
+
+    def between(self, after: int, until: int | None = None) -> Iterator[FiringOf]:
+        """The firings in (`after`, `until`], oldest first."""
+        for generation, firing in self._parts:
+            for at in generation.owes(after, until, firing):
+                yield at, generation
+
+    def latest_between(self, after: int, until: int) -> FiringOf | None:
+        """The last firing in (`after`, `until`]."""
+        for generation, firing in reversed(self._parts):
+            at = generation.latest_owed(after, until, firing)
+            if at is not None:
+                return at, generation
+        return None
+
+    def since(self, at: int) -> Timeline:
+        """Without the definitions that ended at or before this instant."""
+        kept = [item for item in self.generations if item.to_ms is None or item.to_ms > at * 1000]
+        return self if len(kept) == len(self._parts) else Timeline(kept or self.generations[-1:])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """What a pass takes. `cursor` is where the schedule stands once all of `firings` are published.
+
+    `passed_over` are the ranges of firings, both ends included, that the policy or the horizon leaves out.
+    """
+
+    firings: tuple[FiringOf, ...]
+    cursor: int
+    is_catch_up: bool = False
+    passed_over: tuple[tuple[int, int], ...] = ()
+
+
+def due_firings(timeline: Timeline, cursor: int, now: int, policy: CatchUp, horizon: int = DAY_S) -> Due:
+    """The firings in (`cursor`, `now`] that a pass takes; all in epoch seconds, `horizon` in seconds."""
+    first = timeline.next_after(cursor, now)
+    if first is None:
+        return Due(firings=(), cursor=max(cursor, now))
+    if now - first[0] <= LATENESS_S:
+        return _late(timeline, cursor, now)
+    # The edge of the horizon belongs to it.
+    chosen = _chosen(timeline, max(cursor, now - horizon - 1), now, policy)
+    # What is chosen is always one run of neighbours, so what is not lies before and after it.
+    around = ((cursor, chosen[0][0] - 1), (chosen[-1][0], now)) if chosen else ((cursor, now),)
+    ranges = (_range(timeline, after, until) for after, until in around)
+    return Due(
+        firings=chosen,
+        cursor=now,
+        is_catch_up=True,
+        passed_over=tuple(found for found in ranges if found is not None),
+    )
+
+
+def _range(timeline: Timeline, after: int, until: int) -> tuple[int, int] | None:
+    first, last = timeline.next_after(after, until), timeline.latest_between(after, until)
+    return None if first is None or last is None else (first[0], last[0])
+
+
+def _late(timeline: Timeline, cursor: int, now: int) -> Due:
+    firings: list[FiringOf] = []
+    for firing in timeline.between(cursor, now):
+        if len(firings) == MOST_AT_ONCE:
+            return Due(firings=tuple(firings), cursor=firings[-1][0])
+        firings.append(firing)
+    return Due(firings=tuple(firings), cursor=now)
+
+
+def _chosen(timeline: Timeline, after: int, now: int, policy: CatchUp) -> tuple[FiringOf, ...]:
+    match policy:
+        case CatchUp.LATEST:
+            latest = timeline.latest_between(after, now)
+            return () if latest is None else (latest,)
+        case CatchUp.OLDEST:
+            oldest = timeline.next_after(after, now)
+            return () if oldest is None else (oldest,)
+        case CatchUp.ALL:
+            return tuple(firing for firing, _ in zip(timeline.between(after, now), range(MOST_AT_ONCE), strict=False))
+        case CatchUp.NONE:
+            return ()
