@@ -1,0 +1,62 @@
+"""Which broker a command uses: the one named, else the embedded one that runs here, else one it may start.
+
+Reads no settings: the caller passes what was configured. A broker that was named is never replaced by another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from relayctl.broker.binary import no_broker_running
+from relayctl.broker.supervise import EmbeddedBroker, Endpoint
+from relayctl.errors import BrokerUnavailable
+from relayctl.store.connect import Target, ping
+
+if TYPE_CHECKING:
+    from relayctl.host.clock import Clock
+    from relayctl.host.state import StateDir
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The broker to use. `embedded` and `endpoint` are None for one that was named."""
+
+    target: Target
+    embedded: EmbeddedBroker | None = None
+    endpoint: Endpoint | None = None
+
+    def close(self) -> None:
+        """Stop what this choice started; a named or attached broker goes on."""
+        if self.embedded is not None:
+            self.embedded.stop()
+
+
+def resolve_broker(
+    *, explicit_url: str | None, state: StateDir, may_start: bool, clock: Clock, must_answer: bool = True
+) -> Choice:
+    """Choose by the order above.
+
+    Raises UsageError for an unreadable URL, BrokerUnavailable or BrokerRefused for a named broker that does not
+    answer (unless `must_answer` is false), NoBroker if there is none and none may or can be started.
+    """
+    if explicit_url is not None:
+        target = Target.parse(explicit_url)
+        if must_answer:
+            _ping_named(target)
+        return Choice(target=target)
+    embedded = EmbeddedBroker(state, clock)
+    endpoint = embedded.start_or_attach() if may_start else embedded.attach()
+    if endpoint is None:
+        raise no_broker_running()
+    return Choice(target=embedded.target, embedded=embedded, endpoint=endpoint)
+
+
+def _ping_named(target: Target) -> None:
+    try:
+        ping(target)
+    except BrokerUnavailable as error:
+        raise BrokerUnavailable(
+            error.message,
+            help="start it or correct --redis (RELAYCTL_REDIS_URL); without a URL, serve starts an embedded broker",
+        ) from error

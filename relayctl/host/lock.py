@@ -1,0 +1,151 @@
+"""One holder at a time on this machine, by `flock`: released by the kernel however the holder ends.
+
+The record inside (pid, since when) is for people. It is never evidence that the lock is held: only the kernel knows.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Self
+
+from relayctl.errors import FileFailure, StateBusy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from relayctl.host.clock import Clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """Who wrote the record last; true of the present only after an acquisition was just refused."""
+
+    pid: int
+    since_at: datetime
+
+
+class FileLock:
+    """An exclusive advisory lock on a file that is never removed (removing it would let two hold it)."""
+
+    __slots__ = ("_clock", "_fd", "path")
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self.path = path
+        self._clock = clock
+        self._fd: int | None = None
+
+    def try_acquire(self) -> bool:
+        """Take the lock if it is free; False at once if another holds it, also another object of this process."""
+        if self._fd is not None:
+            return False
+        fd = self._open()
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            return False
+        except OSError as error:
+            os.close(fd)
+            raise self._failure(error) from error
+        self._fd = fd
+        self.record(os.getpid())
+        return True
+
+    def share(self) -> None:
+        """Hold the lock together with others who share it: a sign of presence, without a record.
+
+        Waits for an exclusive holder; use it for files that are locked exclusively for an instant at most.
+        """
+        if self._fd is not None:
+            return
+        fd = self._open()
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH)
+        except OSError as error:
+            os.close(fd)
+            raise self._failure(error) from error
+        self._fd = fd
+
+    def release(self) -> None:
+        """Free the lock, for a process that inherited it too. Harmless when not held."""
+        if self._fd is None:
+            return
+        fd, self._fd = self._fd, None
+        with suppress(OSError):
+            os.ftruncate(fd, 0)
+        with suppress(OSError):
+            fcntl.flock(fd, fcntl.LOCK_UN)
+        os.close(fd)
+
+    def hand_over(self) -> None:
+        """Forget the lock without freeing it: it now lasts as long as the child that inherited `fileno`."""
+        if self._fd is not None:
+            fd, self._fd = self._fd, None
+            os.close(fd)
+
+    def fileno(self) -> int:
+        """The descriptor to pass to a child (`pass_fds`) that shall hold the lock from then on."""
+        if self._fd is None:
+            raise StateBusy(f"{self.path} is not locked by this process")
+        return self._fd
+
+    def record(self, pid: int) -> None:
+        """Name `pid` as the holder. A full disk loses the record, never the lock."""
+        text = f"{pid} {self._clock.now().isoformat()}\n".encode()
+        with suppress(OSError):
+            os.ftruncate(self.fileno(), 0)
+            os.pwrite(self.fileno(), text, 0)
+
+    def holder(self) -> Holder | None:
+        """What the record says, or None if it is empty or torn."""
+        try:
+            pid, since = self.path.read_text().split()
+            return Holder(pid=int(pid), since_at=datetime.fromisoformat(since))
+        except (OSError, ValueError):
+            return None
+
+    def is_held(self, *, counting_shared: bool = False) -> bool:
+        """Ask the kernel whether somebody holds it exclusively (or, if asked, shares it).
+
+        The probe holds the lock for an instant, so acquirers and other probers must be ready to ask again.
+        """
+        if self._fd is not None:
+            return True
+        if not self.path.exists():
+            return False
+        fd = self._open()
+        try:
+            fcntl.flock(fd, (fcntl.LOCK_EX if counting_shared else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(fd)
+        return False
+
+    def __enter__(self) -> Self:
+        if not self.try_acquire():
+            raise StateBusy(f"{self.path} is locked{self._holder_text()}", help="wait for it to finish, or end it")
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.release()
+
+    def _holder_text(self) -> str:
+        holder = self.holder()
+        return f" by process {holder.pid} since {holder.since_at.isoformat()}" if holder else ""
+
+    def _open(self) -> int:
+        try:
+            return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise self._failure(error) from error
+
+    def _failure(self, error: OSError) -> FileFailure:
+        return FileFailure(
+            f"the lock file {self.path} cannot be used: {error.strerror}",
+            help="check the owner and the free space of its directory; network file systems may lack flock",
+        )

@@ -1,0 +1,116 @@
+"""What a failure of the client library means: whether a retry can help, and the error of ours it becomes.
+
+Library errors stop here. Nothing in it retries; that is for callers, who know what may be sent twice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from redis import exceptions as library
+
+from relayctl.errors import BrokerError, BrokerRefused, BrokerUnavailable
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+# Answers of a server that is short of something or changing its role; it takes the same command later.
+_PASSING_CODES = frozenset(
+    {
+        "BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "NOSCRIPT", "OOM", "READONLY",
+        "TRYAGAIN", "UNBLOCKED",
+    }
+)  # fmt: skip
+_REFUSED_LOGIN = (library.AuthenticationError, library.AuthorizationError)
+_PASSING = (
+    library.ConnectionError,
+    library.TimeoutError,
+    library.OutOfMemoryError,
+    library.ReadOnlyError,
+    library.ClusterDownError,
+    library.ClusterError,
+    library.TryAgainError,
+    library.AskError,
+    library.NoScriptError,
+    library.SlotNotCoveredError,
+    library.WatchError,
+    # A reply cut short or mixed up: the connection is dropped, the next one is sound.
+    library.InvalidResponse,
+)
+LIBRARY_ERRORS = (library.RedisError, library.RedisClusterException)
+
+
+def is_retryable(error: BaseException) -> bool:
+    """Whether the same command can succeed later without anyone changing anything here."""
+    if isinstance(error, BrokerError):
+        return error.is_retryable
+    if isinstance(error, _REFUSED_LOGIN):
+        return False
+    if isinstance(error, _PASSING):
+        return True
+    if isinstance(error, library.RedisClusterException):
+        # What the client says when no node of the cluster answers.
+        return "cannot be connected" in str(error)
+    if not isinstance(error, library.ResponseError):
+        return False
+    words = str(error).split()
+    if isinstance(error, library.ExecAbortError):
+        return any(word.strip(":") in _PASSING_CODES for word in words)
+    return bool(words) and words[0].lstrip("-") in _PASSING_CODES
+
+
+class translate:  # noqa: N801  used like a function: `with translate():`
+    """Turn what the client library raises inside the block into BrokerUnavailable or BrokerRefused."""
+
+    __slots__ = ("_broker",)
+
+    def __init__(self, broker: str = "the broker") -> None:
+        self._broker = broker
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, LIBRARY_ERRORS):
+            raise to_broker_error(error, self._broker) from error
+
+
+def to_broker_error(error: Exception, broker: str = "the broker") -> BrokerError:
+    """The error of ours for a library error met at `broker` (a display text, without secrets)."""
+    reason = _one_line(error)
+    if isinstance(error, _REFUSED_LOGIN):
+        return BrokerRefused(
+            f"{broker} refused the user or the password",
+            help="check the credentials in the broker URL; percent-encode special characters in them",
+        )
+    if isinstance(error, library.NoPermissionError):
+        return BrokerRefused(
+            f"{broker} forbids this user a command: {reason}",
+            help="give the user the permissions that docs/operations.md lists",
+        )
+    if not is_retryable(error):
+        return BrokerRefused(f"{broker} refused a command: {reason}")
+    if isinstance(error, library.BusyLoadingError):
+        return BrokerUnavailable(f"{broker} is still loading its data", help="wait for it, then try again")
+    if isinstance(error, library.TimeoutError):
+        return BrokerUnavailable(f"{broker} did not answer in time", help="check its load and the network")
+    if isinstance(error, (library.ConnectionError, library.RedisClusterException)):
+        return BrokerUnavailable(f"{broker} cannot be reached: {reason}", help="check that it runs, and the URL")
+    return BrokerUnavailable(f"{broker} cannot serve now: {reason}", help=_way_out(reason))
+
+
+def _one_line(error: Exception) -> str:
+    text = " ".join(str(error).split()).rstrip(". ")
+    return text[:300] or type(error).__name__
+
+
+def _way_out(reason: str) -> str:
+    if reason.startswith("MISCONF"):
+        return "free space on the broker's disk; it takes writes again by itself"
+    if "maxmemory" in reason:
+        return "give the broker more memory (maxmemory), or let the backlog drain"
+    if "NOREPLICAS" in reason:
+        return "bring a replica back, or lower min-replicas-to-write"
+    return "try again in a moment"
