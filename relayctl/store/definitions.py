@@ -1,0 +1,202 @@
+"""The registry: which definition of each schedule is in force. Files propose, Redis decides, every worker follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from relayctl.core.definition import Generation
+from relayctl.store.failure import translate
+from relayctl.store.scripts import Scripts
+
+if TYPE_CHECKING:
+    import redis
+
+    from relayctl.store.keys import Keys
+
+_BATCH = 500
+_T = TypeVar("_T")
+Name = tuple[str, str]
+"""App and schedule."""
+
+
+class Mode(Enum):
+    """How a worker comes to propose a definition."""
+
+    START = "start"  # found on starting, or at a first load
+    EDIT = "edit"  # this worker saw its own readable tree change
+    ADOPT = "adopt"  # no live worker has held the head for long enough
+
+
+class Verdict(Enum):
+    """What the registry made of a proposal."""
+
+    CREATED = "created"
+    UNCHANGED = "unchanged"
+    CHANGED = "changed"
+    REMOVED = "removed"
+    BEHIND = "behind"
+    ABSENT = "absent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A definition that a worker's files hold; `held_gen` is the generation it held before (0: none)."""
+
+    app: str
+    schedule: str
+    mode: Mode
+    hash: str
+    spec: str
+    held_gen: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """The definition in force. Seconds since 1970 where not said otherwise; None where there is none yet."""
+
+    app: str
+    schedule: str
+    gen: int
+    hash: str
+    spec: str
+    from_ms: int
+    floor: int | None
+    highest_published: int | None
+    paused_at: int | None
+
+    @property
+    def generation(self) -> Generation:
+        """The head as a generation that is in force."""
+        return Generation(gen=self.gen, hash=self.hash, spec=self.spec, from_ms=self.from_ms)
+
+    @property
+    def settled_until(self) -> int:
+        """The instant up to which nothing is owed any more, as far as the registry's own fields tell."""
+        marks = (self.floor, self.highest_published)
+        return max((mark for mark in marks if mark is not None), default=-(1 << 62))
+
+
+class Definitions:
+    """Operations on the registry. They raise BrokerUnavailable or BrokerRefused."""
+
+    def __init__(self, client: redis.Redis, keys: Keys) -> None:
+        self._client = client
+        self._keys = keys
+        self._scripts = Scripts(client)
+
+    def register(self, proposals: Sequence[Proposal], now_ms: int | None = None) -> list[tuple[Verdict, Head | None]]:
+        """Propose each; the answers are in the same order, with the head now in force (None: there is none)."""
+        keys = self._keys
+        answers: list[tuple[Verdict, Head | None]] = []
+        for batch in _batches(proposals):
+            runs = [
+                (
+                    [
+                        keys.schedule(item.app, item.schedule),
+                        keys.definitions_seq,
+                        keys.definitions_log,
+                        keys.definitions,
+                    ],
+                    [
+                        item.mode.value,
+                        item.hash,
+                        item.spec,
+                        item.held_gen,
+                        f"{item.app}/{item.schedule}",
+                        "" if now_ms is None else now_ms,
+                    ],
+                )
+                for item in batch
+            ]
+            with translate():
+                replies = self._scripts.run_many("register", runs)
+                for reply in replies:
+                    if isinstance(reply, Exception):
+                        raise reply
+            for item, reply in zip(batch, replies, strict=True):
+                answers.append((Verdict(reply[0]), _head(item.app, item.schedule, reply[1:])))
+        return answers
+
+    def heads(self, names: Iterable[Name]) -> dict[Name, Head]:
+        """The heads of these schedules; those without a record are left out."""
+        found: dict[Name, Head] = {}
+        for batch in _batches(list(names)):
+            with translate():
+                pipeline = self._client.pipeline(transaction=False)
+                for app, schedule in batch:
+                    pipeline.hmget(
+                        self._keys.schedule(app, schedule), "gen", "hash", "spec", "from", "floor", "hw", "paused"
+                    )
+                replies = pipeline.execute()
+            for (app, schedule), reply in zip(batch, replies, strict=True):
+                head = _head(app, schedule, reply)
+                if head is not None:
+                    found[app, schedule] = head
+        return found
+
+    def all_names(self) -> set[Name]:
+        """Every schedule in the registry that is not removed."""
+        with translate():
+            members: Any = self._client.smembers(self._keys.definitions)
+        return {(app, schedule) for app, _, schedule in (member.partition("/") for member in members)}
+
+    def generations(self, app: str, schedule: str) -> list[Generation]:
+        """All kept generations, oldest first, the head last."""
+        with translate():
+            record: Any = self._client.hgetall(self._keys.schedule(app, schedule))
+        if "gen" not in record:
+            return []
+        past = [_past(int(name[2:]), text) for name, text in record.items() if name.startswith("g:")]
+        head = Generation(
+            gen=int(record["gen"]),
+            hash=record["hash"],
+            spec=record.get("spec", ""),
+            from_ms=int(record["from"]),
+        )
+        return sorted((*past, head), key=lambda item: item.gen)
+
+    def seq(self) -> int:
+        """The change counter."""
+        with translate():
+            return int(self._client.get(self._keys.definitions_seq) or 0)
+
+    def changes_since(self, seq: int) -> list[Name] | None:
+        """The schedules changed after that count, or None when the log does not reach back so far: look at all."""
+        with translate():
+            entries: Any = self._client.xrange(self._keys.definitions_log, min=f"{seq + 1}-0")
+        if not entries and self.seq() == seq:
+            return []
+        if not entries or int(entries[0][0].partition("-")[0]) != seq + 1:
+            return None
+        names = {fields["s"] for _, fields in entries}
+        return sorted((app, schedule) for app, _, schedule in (name.partition("/") for name in names))
+
+
+def _batches(items: Sequence[_T]) -> Iterable[Sequence[_T]]:
+    for start in range(0, len(items), _BATCH):
+        yield items[start : start + _BATCH]
+
+
+def _head(app: str, schedule: str, fields: Sequence[Any]) -> Head | None:
+    gen, hash_, spec, from_ms, floor, highest, paused = fields
+    if not gen:
+        return None
+    return Head(
+        app=app,
+        schedule=schedule,
+        gen=int(gen),
+        hash=hash_,
+        spec=spec or "",
+        from_ms=int(from_ms),
+        floor=int(floor) if floor else None,
+        highest_published=int(highest) if highest else None,
+        paused_at=int(paused) if paused else None,
+    )
+
+
+def _past(gen: int, text: str) -> Generation:
+    from_ms, to_ms, hash_, spec = text.split("|", 3)
+    return Generation(gen=gen, hash=hash_, spec=spec, from_ms=int(from_ms), to_ms=int(to_ms))

@@ -1,0 +1,198 @@
+"""Who is alive and what they hold: heartbeats, records, the mode of the namespace, consents."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from relayctl.errors import ModeConflict
+from relayctl.store.failure import translate
+from relayctl.store.scripts import Scripts
+
+if TYPE_CHECKING:
+    import redis
+
+    from relayctl.store.keys import Keys
+
+RECORD_VERSION = 1
+RECORD_LIFE_MS = 30_000
+LIVE_MS = 10_000
+"""A worker whose record is older publishes nothing, as its peers see it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerRecord:
+    """What a worker says of itself with each heartbeat. Small: the lists are in its holdings."""
+
+    id: str
+    host: str
+    pid: int
+    version: str
+    started_at: str
+    is_publishing: bool
+    holdings_seq: int
+    evaluator: str
+    tzdata: str
+    beat_ms: int = 0
+    drift: int = 0
+    source: str = ""
+    broken: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        """The record's text."""
+        document: dict[str, Any] = {"v": RECORD_VERSION}
+        document |= {name: getattr(self, name) for name in self.__slots__ if name != "beat_ms"}
+        return json.dumps(document, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str, beat_ms: int = 0) -> WorkerRecord | None:
+        """Read a record; None for one of a higher version, which this worker cannot judge."""
+        document = json.loads(text)
+        if document.pop("v", 0) > RECORD_VERSION:
+            return None
+        known = {name: document[name] for name in cls.__slots__ if name in document}
+        known |= {name: tuple(known[name]) for name in ("broken", "notes") if name in known}
+        return cls(**known | {"beat_ms": beat_ms})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holdings:
+    """What one worker has loaded: app to revision, and app/schedule to the hash of its own definition."""
+
+    apps: Mapping[str, str] = field(default_factory=dict)
+    schedules: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """The holdings' text."""
+        return json.dumps(
+            {"v": RECORD_VERSION, "apps": dict(self.apps), "schedules": dict(self.schedules)}, separators=(",", ":")
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Holdings:
+        """Read holdings; a higher version counts as nothing held."""
+        document = json.loads(text)
+        if document.get("v", 0) > RECORD_VERSION:
+            return cls()
+        return cls(apps=document["apps"], schedules=document["schedules"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pulse:
+    """What a heartbeat tells: Redis time, the registry's change counter, the epoch, who is alive."""
+
+    now_ms: int
+    definitions_seq: int
+    epoch: str
+    workers: tuple[str, ...]
+
+
+class Fleet:
+    """Operations on the fleet's records. They raise BrokerUnavailable or BrokerRefused."""
+
+    def __init__(self, client: redis.Redis, keys: Keys) -> None:
+        self._client = client
+        self._keys = keys
+        self._scripts = Scripts(client)
+
+    def beat(self, record: WorkerRecord, now_ms: int | None = None) -> Pulse:
+        """Write this worker's record; what the fleet looks like."""
+        keys = [
+            self._keys.workers,
+            self._keys.worker(record.id),
+            self._keys.definitions_seq,
+            self._keys.epoch,
+        ]
+        args: list[str | int] = [
+            record.id,
+            record.to_json(),
+            RECORD_LIFE_MS,
+            secrets.token_hex(8),
+            "" if now_ms is None else now_ms,
+        ]
+        with translate():
+            now, seq, epoch, *workers = self._scripts.run("beat", keys, args)
+        return Pulse(now_ms=int(now), definitions_seq=int(seq), epoch=epoch, workers=tuple(workers))
+
+    def leave(self, worker: str) -> None:
+        """Forget this worker: its peers take over at once."""
+        with translate():
+            self._client.zrem(self._keys.workers, worker)
+            self._client.delete(self._keys.worker(worker), self._keys.holdings(worker))
+
+    def records(self) -> list[WorkerRecord]:
+        """The records of all workers that have one, by id."""
+        with translate():
+            beats: list[Any] = self._client.zrange(self._keys.workers, 0, -1, withscores=True)
+            if not beats:
+                return []
+            texts: list[Any] = self._client.mget([self._keys.worker(worker) for worker, _ in beats])
+        found = [WorkerRecord.from_json(text, int(beat)) for text, (_, beat) in zip(texts, beats, strict=True) if text]
+        return sorted((record for record in found if record is not None), key=lambda record: record.id)
+
+    def hold(self, worker: str, holdings: Holdings) -> None:
+        """Rewrite what this worker holds; it expires with the worker's record if that is not kept alive."""
+        with translate():
+            self._client.set(self._keys.holdings(worker), holdings.to_json(), px=RECORD_LIFE_MS)
+
+    def keep_holdings(self, worker: str) -> bool:
+        """Extend the life of the holdings; False if they are gone and must be written again."""
+        with translate():
+            return bool(self._client.pexpire(self._keys.holdings(worker), RECORD_LIFE_MS))
+
+    def holdings(self, workers: Iterable[str]) -> dict[str, Holdings]:
+        """What these workers hold."""
+        names = list(workers)
+        if not names:
+            return {}
+        with translate():
+            texts: list[Any] = self._client.mget([self._keys.holdings(worker) for worker in names])
+        return {name: Holdings.from_json(text) for name, text in zip(names, texts, strict=True) if text}
+
+    def enter_mode(self, wanted: str) -> None:
+        """Set the namespace's mode if it has none; ModeConflict if it has the other one."""
+        with translate():
+            self._client.set(self._keys.mode, wanted, nx=True)
+            mode: Any = self._client.get(self._keys.mode)
+        if mode != wanted:
+            raise ModeConflict(
+                f"namespace {self._keys.namespace} is in {mode} mode, and this needs {wanted} mode",
+                help=f"use another --namespace, or switch it: relayctl mode {wanted}",
+            )
+
+    def mode(self) -> str | None:
+        """push, pull, or None where nobody has decided."""
+        with translate():
+            mode: Any = self._client.get(self._keys.mode)
+        return mode or None
+
+    def consent(self, revision: str) -> None:
+        """Record an operator's consent to the removals of that revision."""
+        with translate():
+            self._client.sadd(self._keys.consents, revision)
+            self._client.expire(self._keys.consents, 24 * 3600)
+
+    def has_consent(self, revision: str) -> bool:
+        """Whether the removals of that revision are agreed to."""
+        with translate():
+            return bool(self._client.sismember(self._keys.consents, revision))
+
+    def pins(self) -> dict[str, str]:
+        """App to the revision that a release binds the fleet to."""
+        with translate():
+            pins: Any = self._client.hgetall(self._keys.pins)
+        return dict(pins)
+
+    def delete_idle_consumers(self, live: Iterable[str]) -> None:
+        """Remove group consumers of workers long gone, if they hold nothing."""
+        from relayctl.store.keys import GROUP, ROUTED
+
+        kept = {ROUTED, *live}
+        with translate():
+            for consumer in self._client.xinfo_consumers(self._keys.events, GROUP):
+                if consumer["name"] not in kept and consumer["idle"] > 600_000:
+                    self._scripts.run("forget", [self._keys.events], [GROUP, consumer["name"]])

@@ -1,0 +1,311 @@
+"""Claims and ends of invocations: find due work, claim it, keep the claim alive, end it, take back what was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from relayctl.core.lifecycle import Claim, Descriptor, Kind, Slot
+from relayctl.errors import BrokerError, BrokerRefused
+from relayctl.store.failure import to_broker_error, translate
+from relayctl.store.keys import GROUP, Keys
+from relayctl.store.scripts import Arguments, Scripts
+
+if TYPE_CHECKING:
+    import redis
+
+HISTORY_VERSION = 1
+DEAD_LETTER_VERSION = 1
+
+
+class ClaimRefusal(Enum):
+    """Why a claim was not granted."""
+
+    TAKEN = "taken"
+    LATER = "later"
+    OBSOLETE = "obsolete"
+    ELSEWHERE = "elsewhere"
+
+
+class EndVerdict(Enum):
+    """What the end of an attempt led to."""
+
+    ENDED = "ended"
+    RETRY = "retry"
+    RELEASED = "released"
+    LOST = "lost"
+    AGAIN = "again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A due invocation to claim, with what the claim would pin."""
+
+    message: str
+    app: str
+    slot: Slot
+    token: str
+    descriptor: str
+    revision: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """How one attempt went, for the record. Instants in milliseconds since 1970."""
+
+    outcome: str
+    reason: str
+    exit: str
+    started_ms: int
+    finished_ms: int
+    worker: str
+    is_retryable: bool = True
+
+
+class Invocations:
+    """Operations on invocations over one client. They raise BrokerUnavailable or BrokerRefused."""
+
+    def __init__(self, client: redis.Redis, keys: Keys) -> None:
+        self._client = client
+        self._keys = keys
+        self._scripts = Scripts(client)
+
+    def ready_apps(self, now_ms: int) -> list[str]:
+        """Apps that have due work, the longest waiting first."""
+        with translate():
+            apps: Any = self._client.zrangebyscore(self._keys.ready, "-inf", now_ms)
+        return list(apps)
+
+    def due(self, wanted: Sequence[tuple[str, int]], now_ms: int) -> list[tuple[str, str, Slot]]:
+        """For each (app, count): up to that many due invocations as (app, message, slot), one round trip."""
+        with translate():
+            pipeline = self._client.pipeline(transaction=False)
+            for app, count in wanted:
+                pipeline.zrangebyscore(self._keys.ready_of(app), "-inf", now_ms, start=0, num=count)
+            replies = pipeline.execute()
+        return [
+            (app, *_member(member)) for (app, _), members in zip(wanted, replies, strict=True) for member in members
+        ]
+
+    def next_due_ms(self) -> int | None:
+        """When the earliest work of any app becomes due."""
+        with translate():
+            first: Any = self._client.zrange(self._keys.ready, 0, 0, withscores=True)
+        return int(first[0][1]) if first else None
+
+    def claim(
+        self, wanted: Sequence[Wanted], *, lease_ms: int, now_ms: int | None = None
+    ) -> list[Claim | ClaimRefusal | BrokerError]:
+        """Claim each, in one round trip; the answers are in order."""
+        runs = [self._claim_run(item, lease_ms, now_ms) for item in wanted]
+        with translate():
+            replies = self._scripts.run_many("claim", runs)
+        return [_claim(item, reply) for item, reply in zip(wanted, replies, strict=True)]
+
+    def end(
+        self, ended: Sequence[tuple[Claim, Attempt]], now_ms: int | None = None
+    ) -> list[tuple[EndVerdict, int | None] | BrokerError]:
+        """Record each end in one round trip: what it led to, and when the next attempt is due."""
+        runs = [self._end_run(claim, attempt, now_ms) for claim, attempt in ended]
+        with translate():
+            replies = self._scripts.run_many("finish", runs)
+        return [
+            to_broker_error(reply)
+            if isinstance(reply, Exception)
+            else (EndVerdict(reply[0]), int(reply[1]) if len(reply) > 1 else None)
+            for reply in replies
+        ]
+
+    def release(self, claims: Sequence[Claim], now_ms: int | None = None) -> None:
+        """Give claims back uncharged: what did not start, or was cut by a drain."""
+        attempt = Attempt(outcome="released", reason="", exit="", started_ms=0, finished_ms=0, worker="")
+        self.end([(claim, attempt) for claim in claims], now_ms)
+
+    def renew(self, claims: Sequence[Claim], *, lease_ms: int, now_ms: int | None = None) -> list[Claim]:
+        """Renew the leases of all; those that are lost."""
+        if not claims:
+            return []
+        keys = [self._keys.leases, *(self._keys.invocations(claim.message) for claim in claims)]
+        args: list[str | int] = [lease_ms, "" if now_ms is None else now_ms]
+        for claim in claims:
+            args += [claim.app, claim.message, claim.slot.text, claim.token]
+        with translate():
+            lost: list[int] = self._scripts.run("renew", keys, args)
+        return [claims[position - 1] for position in lost]
+
+    def expired(self, now_ms: int, count: int = 100) -> list[tuple[str, str, Slot]]:
+        """Claims whose lease has ended, as (app, message, slot)."""
+        with translate():
+            members: Any = self._client.zrangebyscore(self._keys.leases, "-inf", now_ms, start=0, num=count)
+        found = []
+        for member in members:
+            app, _, rest = member.partition("|")
+            found.append((app, *_member(rest)))
+        return found
+
+    def take_back(
+        self, items: Sequence[tuple[str, str, Slot]], *, by: str, now_ms: int | None = None
+    ) -> list[tuple[str, int]]:
+        """Return claims with an ended lease to ready, the attempt charged; without budget they end as lost.
+
+        The answer of each is (ready | failed | alive | gone, attempts made).
+        """
+        runs = [self._take_back_run(app, message, slot, by, now_ms) for app, message, slot in items]
+        with translate():
+            replies = self._scripts.run_many("expire", runs)
+            for reply in replies:
+                if isinstance(reply, Exception):
+                    raise reply
+        return [(reply[0], int(reply[1]) if len(reply) > 1 else 0) for reply in replies]
+
+    def history_key(self, app: str, slot: Slot, handler: str | None = None) -> str:
+        """Where the ends of this invocation are recorded."""
+        if slot.schedule is not None:
+            return self._keys.history_of_schedule(app, slot.schedule)
+        return self._keys.history_of_handler(app, handler or slot.text)
+
+    def _claim_run(self, item: Wanted, lease_ms: int, now_ms: int | None) -> Arguments:
+        keys, inv = self._keys, self._keys.invocations(item.message)
+        schedule = item.slot.schedule if item.slot.kind is Kind.SCHEDULE else None
+        return (
+            (
+                inv,
+                keys.ready,
+                keys.ready_of(item.app),
+                keys.leases,
+                keys.pins,
+                keys.events,
+                inv if schedule is None else keys.schedule(item.app, schedule),
+                self.history_key(item.app, item.slot),
+            ),
+            (
+                item.message,
+                item.app,
+                item.slot.text,
+                item.token,
+                item.descriptor,
+                item.revision,
+                lease_ms,
+                GROUP,
+                "" if schedule is None else "1",
+                "" if now_ms is None else now_ms,
+                *obsolete_record(item.message),
+            ),
+        )
+
+    def _end_run(self, claim: Claim, attempt: Attempt, now_ms: int | None) -> Arguments:
+        keys = self._keys
+        wait = claim.descriptor.wait_after(claim.attempt) if attempt.is_retryable else None
+        is_failed = attempt.outcome == "failed"
+        buried = _dead_letter(claim, attempt) if is_failed and wait is None else ()
+        record = () if attempt.outcome == "released" else _record(claim, attempt)
+        return (
+            (
+                keys.invocations(claim.message),
+                keys.events,
+                keys.ready,
+                keys.ready_of(claim.app),
+                keys.leases,
+                keys.dead_letters,
+                self.history_key(claim.app, claim.slot, claim.descriptor.handler),
+            ),
+            (
+                claim.message,
+                claim.app,
+                claim.slot.text,
+                claim.token,
+                attempt.outcome,
+                GROUP,
+                -1 if wait is None else wait,
+                "" if now_ms is None else now_ms,
+                len(buried),
+                *buried,
+                *record,
+            ),
+        )
+
+    def _take_back_run(self, app: str, message: str, slot: Slot, by: str, now_ms: int | None) -> Arguments:
+        keys = self._keys
+        buried = (
+            *("v", str(DEAD_LETTER_VERSION), "app", app, "slot", slot.text, "message", message),
+            *("reason", "lost", "detail", "its worker vanished on the last attempt", "replayable", "1"),
+        )
+        record = (
+            *("v", str(HISTORY_VERSION), "message", message, "kind", slot.kind.value, "verdict", "failed"),
+            *("reason", "lost", "worker", by),
+        )
+        return (
+            (
+                keys.invocations(message),
+                keys.events,
+                keys.ready,
+                keys.ready_of(app),
+                keys.leases,
+                keys.dead_letters,
+                self.history_key(app, slot),
+            ),
+            (message, app, slot.text, GROUP, "", "" if now_ms is None else now_ms, len(buried), *buried, *record),
+        )
+
+
+def obsolete_record(message: str) -> tuple[str, ...]:
+    """The history record of an occurrence whose schedule was removed before anybody admitted it."""
+    return (
+        *("v", str(HISTORY_VERSION), "message", message, "verdict", "obsolete"),
+        *("reason", "the schedule was removed before the occurrence was admitted"),
+    )
+
+
+def dead_entry(reason: str, detail: str, size: int, head: str, message: str) -> tuple[str, ...]:
+    """The dead letter of an entry that can never run: a summary, not replayable."""
+    return (
+        *("v", str(DEAD_LETTER_VERSION), "message", message, "reason", reason, "detail", detail),
+        *("size", str(size), "head", head, "replayable", "0"),
+    )
+
+
+def _member(member: str) -> tuple[str, Slot]:
+    message, _, slot = member.partition("|")
+    return message, Slot(slot)
+
+
+def _claim(item: Wanted, reply: Any) -> Claim | ClaimRefusal | BrokerError:
+    if isinstance(reply, Exception):
+        return to_broker_error(reply)
+    if reply[0] != "claimed":
+        return ClaimRefusal(reply[0])
+    try:
+        descriptor = Descriptor.from_json(reply[2])
+    except ValueError as error:
+        # Pinned by a newer peer, say: it must not take the other claims of this round trip with it.
+        return BrokerRefused(f"the descriptor pinned for {item.message} cannot be read here: {error}")
+    return Claim(
+        message=item.message,
+        app=item.app,
+        slot=item.slot,
+        token=item.token,
+        attempt=int(reply[1]),
+        descriptor=descriptor,
+        event=reply[3],
+    )
+
+
+def _record(claim: Claim, attempt: Attempt) -> tuple[str, ...]:
+    return (
+        *("v", str(HISTORY_VERSION), "message", claim.message, "kind", claim.slot.kind.value),
+        *("handler", claim.descriptor.handler, "scheduled_at", claim.scheduled_at),
+        *("attempts", str(claim.attempt), "of", str(claim.descriptor.attempts)),
+        *("started", str(attempt.started_ms), "finished", str(attempt.finished_ms)),
+        *("verdict", attempt.outcome, "reason", attempt.reason, "exit", attempt.exit, "worker", attempt.worker),
+    )
+
+
+def _dead_letter(claim: Claim, attempt: Attempt) -> tuple[str, ...]:
+    return (
+        *("v", str(DEAD_LETTER_VERSION), "app", claim.app, "slot", claim.slot.text, "message", claim.message),
+        *("handler", claim.descriptor.handler, "scheduled_at", claim.scheduled_at),
+        *("reason", "exhausted", "detail", attempt.reason, "attempts", str(claim.attempt)),
+        *("descriptor", claim.descriptor.to_json(), "worker", attempt.worker, "replayable", "1"),
+    )

@@ -1,0 +1,56 @@
+-- Publishes one occurrence if it is new: the step that makes a due instant one stream entry across the fleet.
+--
+-- KEYS  1 the schedule's hash   2 its published set   3 the stream
+-- ARGV  1 instant in epoch seconds   2 generation   3 token of the publisher   4 envelope (JSON)
+--       5 '1' for an explicit act of an operator, which passes early, pause and floor   6 now in ms, or ''
+--       7… further flat fields of the entry, name and value in turn (trace context)
+-- Answers {answer, entry id, highest published before}
+--       published (also to the same token again) | duplicate | settled (closed, or at or below the floor)
+--       | early | stale (outside its generation's interval) | paused | unknown (no such generation)
+-- Idempotent by token. The entry is appended before the instant is recorded: scripts do not roll back, and an entry
+-- without a record is published again under the same id, while a record without an entry would lose the firing.
+--@include time
+--@include generation
+local EARLY_MS = 1000
+local sch, pub, instant, gen, token = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
+local at = tonumber(instant)
+local explicit = ARGV[5] == '1'
+local head = redis.call('HMGET', sch, 'hw', 'paused', 'floor')
+local before = head[1] or ''
+
+local recorded = redis.call('HGET', pub, instant)
+if recorded then
+  local state, by, entry = string.match(recorded, '^(%a)|([^|]*)|?(.*)$')
+  if state == 'p' then
+    return { by == token and 'published' or 'duplicate', entry, before }
+  end
+  return { 'settled', '', before }
+end
+
+if at * 1000 > now_ms(ARGV[6]) + EARLY_MS and not explicit then
+  return { 'early', '', before }
+end
+local from, to = generation(sch, gen)
+if not from then
+  return { 'unknown', '', before }
+end
+if at * 1000 < from or (to and at * 1000 >= to) then
+  return { 'stale', '', before }
+end
+if head[2] and at >= tonumber(head[2]) and not explicit then
+  return { 'paused', '', before }
+end
+if head[3] and at <= tonumber(head[3]) and not explicit then
+  return { 'settled', '', before }
+end
+
+local fields = { 'event', ARGV[4] }
+for i = 7, #ARGV do
+  fields[#fields + 1] = ARGV[i]
+end
+local entry = redis.call('XADD', KEYS[3], '*', unpack(fields))
+redis.call('HSET', pub, instant, 'p|' .. token .. '|' .. entry)
+if not head[1] or at > tonumber(head[1]) then
+  redis.call('HSET', sch, 'hw', instant)
+end
+return { 'published', entry, before }

@@ -1,0 +1,79 @@
+-- Proposes one definition of a schedule; the registry decides. Files have no order, so this gives them one.
+--
+-- KEYS  1 the schedule's hash   2 the change counter   3 the change log   4 the set of all names
+-- ARGV  1 mode: start | edit | adopt      2 hash of the definition ('tombstone' for a removal)   3 spec (JSON)
+--       4 generation that the caller held (0: none)   5 name as app/schedule   6 now in ms, or ''
+-- Answers {verdict, gen, hash, spec, from ms, floor s, highest published s, paused s}, empty text for what is absent
+--       created | unchanged | changed | removed | behind (somebody else's definition is in force) | absent
+-- Idempotent: the same definition again is `unchanged`. A tombstone expires after 30 days.
+--@include time
+local KEPT_GENERATIONS = 64
+local TOMBSTONE_MS = 30 * 24 * 3600 * 1000
+local sch, mode, hash, spec, held = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local now = now_ms(ARGV[6])
+
+local function answer(verdict)
+  local f = redis.call('HMGET', sch, 'gen', 'hash', 'spec', 'from', 'floor', 'hw', 'paused')
+  for i = 1, 7 do
+    f[i] = f[i] or ''
+  end
+  return { verdict, f[1], f[2], f[3], f[4], f[5], f[6], f[7] }
+end
+
+local function announce()
+  local seq = redis.call('INCR', KEYS[2])
+  redis.call('XADD', KEYS[3], 'MAXLEN', '~', 4096, seq .. '-0', 's', ARGV[5])
+end
+
+local function begin(gen)
+  redis.call('HSET', sch, 'v', '1', 'gen', gen, 'hash', hash, 'spec', spec, 'from', now, 'h:' .. hash, gen)
+  if hash == 'tombstone' then
+    redis.call('PEXPIRE', sch, TOMBSTONE_MS)
+    redis.call('SREM', KEYS[4], ARGV[5])
+  else
+    redis.call('PERSIST', sch)
+    redis.call('SADD', KEYS[4], ARGV[5])
+  end
+  announce()
+end
+
+local head = redis.call('HMGET', sch, 'gen', 'hash', 'from', 'spec')
+local gen, current = tonumber(head[1] or '0'), head[2]
+if gen == 0 then
+  if hash == 'tombstone' then
+    return answer('absent')
+  end
+  begin(1)
+  return answer('created')
+end
+if current == hash then
+  return answer('unchanged')
+end
+
+local seen = redis.call('HEXISTS', sch, 'h:' .. hash) == 1
+local is_live_edit = mode == 'edit' and tonumber(held) == gen
+local is_adoption = mode == 'adopt' and tonumber(held) == gen
+-- A removal is never content of its own right: a start that lacks a schedule proves nothing.
+local is_new = not seen and hash ~= 'tombstone'
+-- What was removed and is written again is new content, whatever it was before.
+local is_back = current == 'tombstone' and hash ~= 'tombstone' and (not seen or is_live_edit or is_adoption)
+if not (is_new or is_back or is_live_edit or is_adoption) then
+  return answer('behind')
+end
+
+-- Intervals follow one another even where the server's clock stepped back: an instant has one generation.
+now = math.max(now, tonumber(head[3]))
+redis.call('HSET', sch, 'g:' .. gen, head[3] .. '|' .. now .. '|' .. current .. '|' .. (head[4] or ''))
+local forgotten = gen - KEPT_GENERATIONS
+if forgotten >= 1 then
+  local old = redis.call('HGET', sch, 'g:' .. forgotten)
+  if old then
+    local old_hash = string.match(old, '^%d+|%d+|([^|]*)|')
+    if redis.call('HGET', sch, 'h:' .. old_hash) == tostring(forgotten) then
+      redis.call('HDEL', sch, 'h:' .. old_hash)
+    end
+    redis.call('HDEL', sch, 'g:' .. forgotten)
+  end
+end
+begin(gen + 1)
+return answer(hash == 'tombstone' and 'removed' or 'changed')

@@ -1,0 +1,255 @@
+"""The stream: publish occurrences and events, read batches through the consumer group, route them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from relayctl.core.occurrence import Occurrence, epoch_seconds
+from relayctl.errors import BrokerError, BrokerRefused
+from relayctl.store.failure import to_broker_error, translate
+from relayctl.store.keys import GROUP, ROUTED, Keys
+from relayctl.store.scripts import Arguments, Scripts
+
+if TYPE_CHECKING:
+    import redis
+
+PUBLISH_BATCH = 500
+
+
+class PublishVerdict(Enum):
+    """What became of a publication."""
+
+    PUBLISHED = "published"
+    DUPLICATE = "duplicate"
+    SETTLED = "settled"
+    EARLY = "early"
+    STALE = "stale"
+    PAUSED = "paused"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """The answer to one intent; `highest_before` is the highest instant published before it."""
+
+    verdict: PublishVerdict
+    entry: str
+    highest_before: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of the stream as it was read."""
+
+    id: str
+    fields: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """A claim made while routing: the reader holds a slot and a child for it."""
+
+    token: str
+    descriptor: str
+    revision: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwedInvocation:
+    """One invocation to create; `schedule` where its registry decides whether it is obsolete."""
+
+    app: str
+    slot: str
+    schedule: str | None = None
+    history: str = ""
+    obsolete_record: tuple[str, ...] = ()
+    grant: Grant | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteOrder:
+    """What to do with one entry: bury it (`dead` has the flat fields), drop it, or create what it owes."""
+
+    id: str
+    event: str = ""
+    kind: str = ""
+    dead: tuple[str, ...] = ()
+    is_dropped: bool = False
+    owed: tuple[OwedInvocation, ...] = field(default=())
+
+
+class Stream:
+    """Operations on the stream over one client. They raise BrokerUnavailable or BrokerRefused."""
+
+    def __init__(self, client: redis.Redis, keys: Keys) -> None:
+        self._client = client
+        self._keys = keys
+        self._scripts = Scripts(client)
+
+    def publish(
+        self, occurrences: Sequence[Occurrence], token: str, *, is_explicit: bool = False, now_ms: int | None = None
+    ) -> Iterator[tuple[Occurrence, Publication | BrokerError]]:
+        """Publish each that is new, in pipelined batches; a connection that fails ends the iteration with its error."""
+        explicit, now = "1" if is_explicit else "", "" if now_ms is None else now_ms
+        for start in range(0, len(occurrences), PUBLISH_BATCH):
+            batch = occurrences[start : start + PUBLISH_BATCH]
+            runs: list[Arguments] = [
+                (
+                    (
+                        self._keys.schedule(item.app, item.schedule),
+                        self._keys.published(item.app, item.schedule),
+                        self._keys.events,
+                    ),
+                    (epoch_seconds(item.scheduled_at), item.gen, token, item.to_envelope(), explicit, now),
+                )
+                for item in batch
+            ]
+            with translate():
+                replies = self._scripts.run_many("publish", runs)
+            for item, reply in zip(batch, replies, strict=True):
+                yield item, to_broker_error(reply) if isinstance(reply, Exception) else _publication(reply)
+
+    def highest_published(self, names: Sequence[tuple[str, str]]) -> list[int | None]:
+        """The highest instant published of each (app, schedule), in one round trip per batch."""
+        marks: list[int | None] = []
+        for start in range(0, len(names), PUBLISH_BATCH):
+            with translate():
+                pipeline = self._client.pipeline(transaction=False)
+                for app, schedule in names[start : start + PUBLISH_BATCH]:
+                    pipeline.hget(self._keys.schedule(app, schedule), "hw")
+                marks += [int(mark) if mark else None for mark in pipeline.execute()]
+        return marks
+
+    def emit(self, event: str, extra: Mapping[str, str] | None = None) -> str:
+        """Append an external event (the text of a JSON object); its entry id."""
+        fields: dict[Any, Any] = {"event": event, **(extra or {})}
+        with translate():
+            return str(self._client.xadd(self._keys.events, fields))
+
+    def ensure_group(self) -> bool:
+        """Create the stream and its group if missing, from the stream's beginning; whether it was made."""
+        from redis.exceptions import ResponseError
+
+        with translate():
+            try:
+                self._client.xgroup_create(self._keys.events, GROUP, id="0", mkstream=True)
+            except ResponseError as error:
+                if str(error).startswith("BUSYGROUP"):
+                    return False
+                raise
+        return True
+
+    def read(self, consumer: str, *, count: int, block_ms: int) -> list[Entry]:
+        """New entries for this consumer, waiting up to `block_ms`. A lost group is made again, and nothing is read."""
+        try:
+            with translate():
+                answer: Any = self._client.xreadgroup(
+                    GROUP, consumer, {self._keys.events: ">"}, count=count, block=block_ms
+                )
+        except BrokerRefused as error:
+            if "NOGROUP" not in error.message:
+                raise
+            self.ensure_group()
+            return []
+        return [Entry(id, fields or {}) for _, entries in (answer or {}).items() for id, fields in entries]  # noqa: A001
+
+    def take_unrouted(self, consumer: str, *, idle_ms: int, count: int = 100) -> list[Entry]:
+        """Entries that another consumer read and never routed, now pending under `consumer`.
+
+        Whatever was deleted meanwhile is gone from the pending list too, and is not returned. A lost group holds none.
+        """
+        try:
+            return self._take_unrouted(consumer, idle_ms, count)
+        except BrokerRefused as error:
+            if "NOGROUP" not in error.message and "no such key" not in error.message:
+                raise
+            return []
+
+    def _take_unrouted(self, consumer: str, idle_ms: int, count: int) -> list[Entry]:
+        with translate():
+            others: list[Any] = self._client.xinfo_consumers(self._keys.events, GROUP)
+            taken: list[Entry] = []
+            for other in others:
+                if other["pending"] == 0 or other["name"] == ROUTED:
+                    continue
+                pending: list[Any] = self._client.xpending_range(
+                    self._keys.events, GROUP, "-", "+", count, other["name"], idle=idle_ms
+                )
+                ids = [item["message_id"] for item in pending]
+                if ids:
+                    claimed: Any = self._client.xclaim(self._keys.events, GROUP, consumer, idle_ms, ids)
+                    taken += [Entry(id, fields) for id, fields in claimed if fields]  # noqa: A001
+            return taken
+
+    def route(self, orders: Sequence[RouteOrder], *, lease_ms: int, now_ms: int | None = None) -> list[list[str]]:
+        """Carry out the orders of one batch in one step; the answers of each, in order."""
+        plan = _RoutePlan(self._keys)
+        request = {
+            "group": GROUP,
+            "routed": ROUTED,
+            "lease_ms": lease_ms,
+            "now": "" if now_ms is None else str(now_ms),
+            "entries": [plan.entry(order) for order in orders],
+        }
+        with translate():
+            answers: list[list[str]] = self._scripts.run("route", plan.keys, [json.dumps(request)])
+        return answers
+
+    def backlog(self) -> int:
+        """Entries in the stream: what is not finished."""
+        with translate():
+            return int(self._client.xlen(self._keys.events))
+
+
+class _RoutePlan:
+    """Collects the keys of a batch, each once, and spells orders with their indexes."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._names = keys
+        self.keys = [keys.events, keys.ready, keys.leases, keys.dead_letters, keys.pins]
+        self._index: dict[str, int] = {}
+
+    def entry(self, order: RouteOrder) -> dict[str, Any]:
+        if order.dead:
+            return {"id": order.id, "dead": order.dead}
+        if order.is_dropped:
+            return {"id": order.id, "drop": True}
+        return {
+            "id": order.id,
+            "inv": self._place(self._names.invocations(order.id)),
+            "event": order.event,
+            "kind": order.kind,
+            "owed": [self._owed(item) for item in order.owed],
+        }
+
+    def _owed(self, item: OwedInvocation) -> dict[str, Any]:
+        spelled: dict[str, Any] = {
+            "app": item.app,
+            "slot": item.slot,
+            "ready": self._place(self._names.ready_of(item.app)),
+            "sch": 0 if item.schedule is None else self._place(self._names.schedule(item.app, item.schedule)),
+            "hist": self._place(item.history) if item.history else 0,
+            "obsolete": item.obsolete_record,
+        }
+        if item.grant is not None:
+            spelled |= {
+                "token": item.grant.token,
+                "descriptor": item.grant.descriptor,
+                "revision": item.grant.revision,
+            }
+        return spelled
+
+    def _place(self, key: str) -> int:
+        if key not in self._index:
+            self.keys.append(key)
+            self._index[key] = len(self.keys)
+        return self._index[key]
+
+
+def _publication(reply: Sequence[Any]) -> Publication:
+    verdict, entry, before = reply
+    return Publication(verdict=PublishVerdict(verdict), entry=entry, highest_before=int(before) if before else None)

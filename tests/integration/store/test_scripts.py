@@ -1,0 +1,194 @@
+"""How scripts are loaded, run and written: lost caches, declared keys, headers, key names in one place."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.storedesk import APP, GROUP, HANDLER, LEASE_MS, SCHEDULE, T0, T0_MS, Desk
+
+from relayctl.core.lifecycle import Kind
+from relayctl.store import connect as factory
+from relayctl.store.definitions import Mode
+from relayctl.store.fleet import WorkerRecord
+from relayctl.store.scripts import Scripts, digest, source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import redis
+    from support.broker import PrivateBroker
+
+FOLDER = files("relayctl.store").joinpath("scripts")
+NAMES = sorted(item.name.removesuffix(".lua") for item in FOLDER.iterdir() if item.name.endswith(".lua"))
+STEPS = [name for name in NAMES if not name.startswith("_")]
+PACKAGE = files("relayctl")
+RECORD = WorkerRecord(
+    id="w1",
+    host="h",
+    pid=1,
+    version="0",
+    started_at="2027-01-15T08:00:00Z",
+    is_publishing=True,
+    holdings_seq=1,
+    evaluator="1",
+    tzdata="2026.1",
+)
+
+
+def live_through_a_day(desk: Desk) -> None:
+    """Every script in every part at least once."""
+    desk.fleet.beat(RECORD, T0_MS)
+    desk.register("h1")
+    desk.register("h2")
+    desk.register("h1", mode=Mode.EDIT, held=2)
+    desk.register("gone", schedule="old")
+    desk.publish(T0, gen=3)
+    desk.publish(T0, gen=3)
+    desk.publish(T0, schedule="old")
+    desk.register("tombstone", schedule="old", mode=Mode.EDIT, held=1, spec="")
+    desk.stream.emit('{"a":1}')
+    nightly, old, event = desk.read()
+    desk.route(
+        desk.order(nightly),
+        desk.order(old, (APP, "@old")),
+        desk.order(event, (APP, HANDLER), ("mail", HANDLER), kind=Kind.EVENT),
+    )
+    desk.route(desk.order(nightly))
+    claim = desk.claimed(nightly.id, slot="@" + SCHEDULE)
+    desk.invocations.renew([claim], lease_ms=LEASE_MS, now_ms=T0_MS)
+    desk.end(claim, "failed", is_retryable=False)
+    lost = desk.claimed(event.id, retries=0)
+    desk.take_back(event.id, now_ms=T0_MS + LEASE_MS)
+    desk.end(lost)
+    desk.invocations.release([desk.claimed(event.id, app="mail")], T0_MS)
+    assert desk.end(desk.claimed(event.id, app="mail"))[0].value == "ended"
+    assert desk.stream.backlog() == 0
+    desk.client.xgroup_createconsumer(desk.keys.events, GROUP, "idle")
+    keys = [desk.keys.events]
+    assert Scripts(desk.client).run("forget", keys, [GROUP, "idle"]) == 1
+    assert Scripts(desk.client).run("forget", keys, [GROUP, "idle"]) == 0
+
+
+def test_a_lost_script_cache_is_refilled(desk: Desk) -> None:
+    desk.register("h1")
+    desk.client.script_flush()
+    first = desk.publish(T0)
+    desk.client.script_flush()
+    assert desk.publish(T0).entry == first.entry
+    desk.client.script_flush()
+    live_through_a_day(Desk(desk.client, "other"))
+
+
+def test_a_cache_lost_inside_a_batch_loses_no_answer(desk: Desk) -> None:
+    scripts = Scripts(desk.client)
+    runs = [([desk.keys.worker(f"w{n}"), "{relay}:x"], [str(n)]) for n in range(50)]
+    assert all(isinstance(answer, Exception) for answer in scripts.run_many("forget", runs)), "no such stream"
+    desk.client.script_flush()
+    assert all("no such key" in str(answer) for answer in scripts.run_many("forget", runs))
+    assert scripts.run_many("forget", []) == []
+
+
+def test_a_connection_that_failed_is_not_used_again(desk: Desk) -> None:
+    scripts = Scripts(desk.client)
+    beat = [desk.keys.workers, desk.keys.worker("w1"), desk.keys.definitions_seq, desk.keys.epoch]
+    with pytest.raises(TypeError):
+        scripts.run_many("beat", [(beat, ["w1", "{}", 1000, "e", ""]), (beat, None)])  # type: ignore[list-item]
+    [answer] = scripts.run_many("beat", [(beat, ["w1", "{}", 1000, "e", 5000])])
+    assert answer == [5000, 0, "e", "w1"]
+
+
+class _DeclaredOnly:
+    """Runs scripts as a user who may touch exactly the keys that the run declares."""
+
+    def __init__(self, admin: redis.Redis, limited: redis.Redis) -> None:
+        self.admin = admin
+        self.limited = limited
+        self.seen: set[str] = set()
+
+    def run(self, name: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
+        rules = [f"~{key}" for key in keys]
+        self.admin.execute_command("ACL", "SETUSER", "narrow", "resetkeys", *rules)
+        self.seen.add(name)
+        self.limited.script_load(source(name))
+        return self.limited.evalsha(digest(name), len(keys), *keys, *args)
+
+    def run_many(self, name: str, runs: Sequence[Any]) -> list[Any]:
+        return [self.run(name, keys, args) for keys, args in runs]
+
+
+@pytest.fixture
+def declared_only(redis_client: redis.Redis, broker: PrivateBroker) -> Iterator[_DeclaredOnly]:
+    redis_client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", "nopass", "+@all")
+    limited = factory.connect(broker.target)
+    limited.connection_pool.connection_kwargs |= {"username": "narrow", "password": "any"}
+    assert limited.execute_command("ACL", "WHOAMI") == "narrow"
+    yield _DeclaredOnly(redis_client, limited)
+    limited.close()
+    redis_client.execute_command("ACL", "DELUSER", "narrow")
+
+
+def test_scripts_touch_no_key_they_do_not_declare(
+    desk: Desk, declared_only: _DeclaredOnly, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Scripts, "run", lambda _self, *args: declared_only.run(*args))
+    monkeypatch.setattr(Scripts, "run_many", lambda _self, *args: declared_only.run_many(*args))
+    live_through_a_day(desk)
+    assert declared_only.seen >= {
+        "beat", "claim", "expire", "finish", "forget", "publish", "register", "renew", "route",
+    }  # fmt: skip
+
+
+def test_a_user_limited_to_the_namespace_can_do_all(desk: Desk, broker: PrivateBroker) -> None:
+    desk.client.execute_command(
+        "ACL", "SETUSER", "small", "reset", "on", "nopass", "~{relay}:*", "+@all", "-@dangerous", "-@admin", "+info"
+    )
+    client = factory.connect(broker.target)
+    client.connection_pool.connection_kwargs |= {"username": "small", "password": "any"}
+    try:
+        assert client.execute_command("ACL", "WHOAMI") == "small"
+        live_through_a_day(Desk(client))
+    finally:
+        client.close()
+        desk.client.execute_command("ACL", "DELUSER", "small")
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_script_says_what_it_takes_and_answers(name: str) -> None:
+    header = re.match(r"(?:--.*\n)+", FOLDER.joinpath(f"{name}.lua").read_text())
+    assert header is not None
+    for word in ("-- KEYS ", "-- ARGV ", "-- Answers ", "-- Idempotent"):
+        assert word in header[0], word
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_key_names_are_spelled_in_one_module(name: str) -> None:
+    code = re.sub(r"--.*", "", FOLDER.joinpath(f"{name}.lua").read_text())
+    literals = re.findall(r"'([^']*)'", code)
+    assert not [text for text in literals if "{" in text or text.startswith(("relay", "inv:", "sch:", "pub:"))]
+    for first in re.findall(r"redis\.p?call\('(?:[A-Z]+)'\s*,\s*([^,)]+)", code):
+        assert not first.startswith("'") or first in {"'CONSUMERS'", "'DELCONSUMER'", "'GROUPS'"}, first
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_includes_are_resolved_once(name: str) -> None:
+    text = source(name)
+    assert "--@include" not in text
+    functions = re.findall(r"^local function (\w+)", text, re.MULTILINE)
+    assert len(functions) == len(set(functions))
+
+
+def test_no_other_module_spells_a_key() -> None:
+    spelled = re.compile(r"""f?["']\{(?:relay|ns|namespace|self\._prefix)\}""")
+    found = [str(path) for path in _modules(PACKAGE) if path.name != "keys.py" and spelled.search(path.read_text())]
+    assert found == []
+
+
+def _modules(folder: Any) -> Iterator[Any]:
+    for item in folder.iterdir():
+        if item.is_dir():
+            yield from _modules(item)
+        elif item.name.endswith(".py"):
+            yield item
