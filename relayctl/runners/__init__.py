@@ -1,1 +1,1 @@
-"""One invocation in a process: the pool of warm children, environments, output, limits."""
+"""One invocation in a process: builds, children, output, limits. Knows nothing of the broker or the store."""

@@ -1,1 +1,1 @@
-"""The programs that run inside a child process. They import nothing of relayctl."""
+"""The programs that run inside children. Standard library only; they import nothing of this package."""

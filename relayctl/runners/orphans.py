@@ -1,0 +1,137 @@
+"""Descendants of handlers that left their session, found when the kernel hands them to the worker (Linux only).
+
+A descendant is known by the mark in its environment, or by the session of a child. One that empties its environment
+*and* leaves its session escapes; only cgroups would hold it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Container
+from pathlib import Path
+
+from relayctl.runners.environ import MARK
+
+PR_SET_CHILD_SUBREAPER = 36
+STATUS_KEPT_S = 60.0
+
+
+class Orphans:
+    """`token` is this pool's; the mark of child n is `<token>.<n>`."""
+
+    def __init__(self, token: str) -> None:
+        self._prefix = f"{MARK}={token}.".encode()
+        self._adopted: dict[int, int] = {}
+        self._dead_since: dict[int, float] = {}
+        self._session = os.getsid(0)
+        self.is_supported = _become_subreaper()
+
+    def find(self, known: Container[int], owner_of_session: Callable[[int], int | None], now: float) -> dict[int, int]:
+        """Living adopted processes as pid -> number of the child they descend from; dead ones are reaped."""
+        if not self.is_supported:
+            return {}
+        self._reap()
+        for pid in _children():
+            if pid in known or pid in self._adopted:
+                continue
+            owner = self._owner(pid, owner_of_session)
+            if owner is not None:
+                self._adopted[pid] = owner
+            elif _is_zombie(pid):
+                self._bury(pid, now)
+        self._reap()
+        return dict(self._adopted)
+
+    def kill(self, pid: int) -> None:
+        """Kill an adopted process, and its group where it leads one."""
+        for kill in (os.killpg, os.kill):
+            try:
+                kill(pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass
+
+    def _reap(self) -> None:
+        for pid in list(self._adopted):
+            try:
+                done, _ = os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                done = pid
+            if done:
+                del self._adopted[pid]
+
+    def _bury(self, pid: int, now: float) -> None:
+        """Reap a dead adopted process that tells nothing about itself any more.
+
+        What another room started is either in the worker's session or leads its own; the latter cannot be told from a
+        daemon, so it is left alone for as long as anybody who started it may want to ask for its status.
+        """
+        session = _session_of(pid)
+        if session == self._session:
+            return
+        if session == pid and now - self._dead_since.setdefault(pid, now) < STATUS_KEPT_S:
+            return
+        self._dead_since.pop(pid, None)
+        try:
+            os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            pass
+
+    def _owner(self, pid: int, owner_of_session: Callable[[int], int | None]) -> int | None:
+        owner = owner_of_session(_session_of(pid))
+        return self._marked(pid) if owner is None else owner
+
+    def _marked(self, pid: int) -> int | None:
+        try:
+            environ = Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:
+            return None
+        for entry in environ.split(b"\0"):
+            number = entry.removeprefix(self._prefix)
+            if number is not entry and number.isdigit() and len(number) < len(entry):
+                return int(number)
+        return None
+
+
+def _session_of(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return 0
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    return stat.rpartition(b")")[2].split()[0] == b"Z"
+
+
+def _children() -> list[int]:
+    found: list[int] = []
+    for task in _listed("/proc/self/task"):
+        try:
+            found.extend(map(int, Path(f"/proc/self/task/{task}/children").read_bytes().split()))
+        except OSError:
+            continue
+    return found
+
+
+def _listed(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)  # noqa: PTH208 - names only, on a hot path
+    except OSError:
+        return []
+
+
+def _become_subreaper() -> bool:
+    if sys.platform != "linux":
+        return False
+    import ctypes
+
+    try:
+        return bool(ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+    except (OSError, AttributeError):
+        return False

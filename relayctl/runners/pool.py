@@ -1,0 +1,556 @@
+"""All children of a worker: who may start now, who is spawned, who goes. One thread, the caller's selector, no waiting.
+
+Every descriptor is registered with a callback as its data: the loop calls `key.data(mask)` for each ready key and then
+`tick`. The thread that drives a pool must live as long as the pool, since the kernel ends children with their thread.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets as randomness
+import selectors
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from relayctl.errors import RelayError, SecretMissing
+from relayctl.host.clock import Clock
+from relayctl.runners.build import Build
+from relayctl.runners.childproc import Child, State
+from relayctl.runners.environ import MARK, of_child, resolve_secrets
+from relayctl.runners.guard import Guard
+from relayctl.runners.invocation import Ended, Outcome, Run
+from relayctl.runners.orphans import Orphans
+from relayctl.runners.output import NO_SECRETS, Masker
+from relayctl.runners.process import Process
+from relayctl.runners.runner import CannotLaunch, Launch, Runner, runner_for
+
+SWEEP_EVERY_S = 1.0
+POLL_EVERY_S = 0.05
+"""Where the kernel has no descriptor for an exit, children are looked at this often."""
+LONGEST_BACKOFF_S = 30.0
+MAX_PROBES = 2
+CLOSE_LIMIT_S = 5.0
+
+
+class Settled(NamedTuple):
+    """What became of a deployed build: it serves, or it was refused and the one before it goes on."""
+
+    app: str
+    revision: str
+    is_serving: bool
+    reason: str
+
+
+@dataclass(slots=True, kw_only=True)
+class _App:
+    """What the pool knows of one app. `idle` is in order of rest: the one that worked last is at the end."""
+
+    build: Build
+    runner: Runner
+    next: tuple[Build, Runner] | None = None
+    probe: Child | None = None
+    idle: list[Child] = field(default_factory=list)
+    starting: int = 0
+    running: int = 0
+    waiting: deque[Run] = field(default_factory=deque)
+    failures: int = 0
+    retry_at: float = 0.0
+    trouble: str = ""
+    is_preloading: bool = True
+    secrets: dict[str, str] = field(default_factory=dict)
+    masker: Masker = NO_SECRETS
+
+
+class Pool:
+    """Runs invocations of the deployed apps in children. See the module for how it is driven."""
+
+    def __init__(
+        self,
+        selector: selectors.BaseSelector,
+        clock: Clock,
+        secrets: Callable[[str], str],
+        on_line: Callable[[Run, str, str], None],
+        *,
+        max_children: int,
+        base_environ: Mapping[str, str],
+        grace_s: float = 3.0,
+        idle_s: float = 300.0,
+    ) -> None:
+        """`secrets` gives the value of a reference or raises SecretMissing; `on_line` gets every line to be shown."""
+        self.selector = selector
+        self.grace_s = grace_s
+        self.monotonic = clock.monotonic
+        self.show = on_line
+        self._secrets = secrets
+        self._max_children = max_children
+        self._base = dict(base_environ)
+        self._idle_s = idle_s
+        self._apps: dict[str, _App] = {}
+        self._children: dict[int, Child] = {}
+        self._pids: dict[int, int] = {}
+        self._by_key: dict[str, Child] = {}
+        self._ended: list[Ended] = []
+        self._settled: list[Settled] = []
+        self._next = math.inf
+        self._sweep_at = math.inf
+        self._numbers = 0
+        self._token = randomness.token_hex(8)
+        self._orphans = Orphans(self._token)
+        self._guard = Guard(f"{MARK}={self._token}.", self._base)
+        self._must_poll = not hasattr(os, "pidfd_open")
+        self._is_closing = False
+
+    # Apps
+
+    def deploy(self, build: Build) -> None:
+        """Put `build` in force. Raises UsageError for a runtime that cannot be run here.
+
+        Where an older build serves, the new one takes over when a child of it has imported its handlers; `take_settled`
+        tells. Busy children of the old one go after their run.
+        """
+        runner = runner_for(build, self._base)
+        state = self._apps.get(build.app)
+        if state is None:
+            self._apps[build.app] = _App(build=build, runner=runner, running=self._running(build.app))
+            self._settled.append(Settled(build.app, build.revision, True, ""))
+            return
+        self._drop_probe(state)
+        state.next = None
+        if build == state.build:
+            return
+        if runner.is_warm and state.runner.is_warm and build.handlers and not state.trouble:
+            state.next = (build, runner)
+            self._probe_more()
+        else:
+            self._adopt(state, build, runner)
+
+    def retire(self, app: str) -> None:
+        """The app is gone: idle children go at once, busy ones after their run, runs that still wait are refused."""
+        state = self._apps.pop(app, None)
+        if state is None:
+            return
+        self._drop_probe(state)
+        self._retire_children(app)
+        for run in state.waiting:
+            self._not_started(run, Outcome.REFUSED, f"app {app} is no longer deployed on this worker")
+
+    def trouble(self, app: str) -> str:
+        """Why children of this app cannot be had now, or why its newest build was refused; empty when all is well."""
+        state = self._apps.get(app)
+        return state.trouble if state is not None else ""
+
+    def take_settled(self) -> list[Settled]:
+        """What became of deployed builds since the last call."""
+        settled, self._settled = self._settled, []
+        return settled
+
+    def _adopt(self, state: _App, build: Build, runner: Runner) -> None:
+        state.build, state.runner, state.next = build, runner, None
+        state.failures, state.retry_at, state.trouble, state.is_preloading = 0, 0.0, "", True
+        self._retire_children(build.app)
+        self._settled.append(Settled(build.app, build.revision, True, ""))
+        if state.waiting:
+            self._grow(state, len(state.waiting))
+
+    def _retire_children(self, app: str) -> None:
+        for child in list(self._children.values()):
+            if child.build.app == app and not child.is_retired:
+                self._dismiss(child)
+
+    def _dismiss(self, child: Child) -> None:
+        child.is_retired = True
+        state = self._apps.get(child.build.app)
+        if state is not None:
+            if child in state.idle:
+                state.idle.remove(child)
+            elif child.state is State.STARTING and child is not state.probe:
+                state.starting -= 1
+        child.leave(self.grace_s)
+
+    # A new build beside the old one
+
+    def _probe_more(self) -> None:
+        probing = sum(1 for state in self._apps.values() if state.probe is not None)
+        for state in self._apps.values():
+            if probing >= MAX_PROBES or self._is_closing:
+                return
+            if state.next is not None and state.probe is None:
+                build, runner = state.next
+                state.probe = self._spawn(state, build, runner)
+                probing += state.probe is not None
+
+    def _drop_probe(self, state: _App) -> None:
+        if state.probe is not None:
+            probe, state.probe = state.probe, None
+            probe.is_retired = True
+            probe.leave(self.grace_s)
+
+    def _judge_probe(self, state: _App, probe: Child, failed: list[Any]) -> None:
+        state.probe = None
+        if state.next is None:
+            return
+        build, runner = state.next
+        if failed:
+            probe.is_retired = True
+            probe.leave(self.grace_s)
+            self._refuse_build(state, build, _why(failed))
+        else:
+            self._adopt_with(state, build, runner, probe)
+        self._probe_more()
+
+    def _adopt_with(self, state: _App, build: Build, runner: Runner, probe: Child) -> None:
+        probe.is_retired = True  # so that adopting does not send it away
+        self._adopt(state, build, runner)
+        probe.is_retired = False
+        self.on_idle(probe)
+
+    def _refuse_build(self, state: _App, build: Build, reason: str) -> None:
+        state.next = None
+        state.trouble = reason
+        self._settled.append(Settled(build.app, build.revision, False, reason))
+
+    # Work
+
+    def capacity(self, app: str) -> int:
+        """How many runs of this app can start now without waiting for a child."""
+        state = self._apps.get(app)
+        if state is None or self._is_closing:
+            return 0
+        free = state.build.concurrency - state.running - len(state.waiting)
+        if state.runner.is_warm:
+            return max(0, min(free, len(state.idle)))
+        return max(0, min(free, self._room() + self._evictable(app)))
+
+    def demand(self, app: str, n: int) -> None:
+        """There is work for `n` more runs: start children, within the app's concurrency and the pool's size."""
+        state = self._apps.get(app)
+        if state is not None and not self._is_closing:
+            self._grow(state, n)
+
+    def start(self, run: Run) -> None:
+        """Start `run`; called within `capacity`. One whose child has died meanwhile waits for the next."""
+        state = self._apps.get(run.app)
+        if state is None or self._is_closing:
+            why = "this worker is stopping" if self._is_closing else f"app {run.app} is not deployed on this worker"
+            self._not_started(run, Outcome.REFUSED, why)
+        elif not state.runner.is_warm:
+            self._start_program(state, run)
+        elif state.idle:
+            self._hand_over(state, run)
+        else:
+            state.waiting.append(run)
+            self._grow(state, len(state.waiting))
+
+    def stop(self, key: str, reason: str, *, grace_s: float = 0.0) -> None:
+        """Interrupt one run: killed at once, or after SIGTERM and a grace. Unknown keys are ignored."""
+        child = self._by_key.get(key)
+        if child is not None:
+            child.interrupt(reason, grace_s)
+            return
+        for state in self._apps.values():
+            for run in state.waiting:
+                if run.key == key:
+                    state.waiting.remove(run)
+                    self._not_started(run, Outcome.INTERRUPTED, reason)
+                    return
+
+    def busy(self) -> int:
+        """Runs that have not ended, those that wait for a child included."""
+        return sum(state.running + len(state.waiting) for state in self._apps.values()) + self._running_retired()
+
+    def _running(self, app: str) -> int:
+        return sum(1 for child in self._children.values() if child.run is not None and child.build.app == app)
+
+    def _running_retired(self) -> int:
+        return sum(
+            1 for child in self._children.values() if child.run is not None and child.build.app not in self._apps
+        )
+
+    def take_ended(self) -> list[Ended]:
+        """The runs that ended since the last call."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    def _hand_over(self, state: _App, run: Run) -> None:
+        child = state.idle.pop()
+        variables: dict[str, str] | None = None
+        if state.build.secrets:
+            variables = self._with_secrets(state, run)
+            if variables is None:
+                state.idle.append(child)
+                return
+        state.running += 1
+        self._by_key[run.key] = child
+        child.start(run, variables or dict(run.variables), state.masker, self.monotonic())
+
+    def _with_secrets(self, state: _App, run: Run) -> dict[str, str] | None:
+        """The run's variables and secrets, or None when one is missing and the run has thereby ended."""
+        try:
+            found = resolve_secrets(state.build, self._secrets)
+        except (SecretMissing, RelayError) as missing:
+            self._not_started(run, Outcome.FAILED, str(missing))
+            return None
+        if found != state.secrets:
+            state.secrets, state.masker = found, Masker(found.values())
+        return {**found, **run.variables}
+
+    def _start_program(self, state: _App, run: Run) -> None:
+        variables = self._with_secrets(state, run)
+        if variables is None:
+            return
+        if self._room() <= 0:
+            self._evict(state.build.app)
+        try:
+            launch = state.runner.launch(run.handler, is_preloading=False)
+            child = self._launch(state.build, launch, is_single_use=True, variables=variables, stdin=run.stdin)
+        except CannotLaunch as refusal:
+            self._not_started(run, Outcome.FAILED, str(refusal))
+            return
+        except (OSError, ValueError) as error:
+            self._not_started(run, Outcome.FAILED, f"{run.handler} cannot be started: {_words(error)}")
+            return
+        state.running += 1
+        self._by_key[run.key] = child
+        child.start_as_program(run, state.masker, self.monotonic())
+
+    def _not_started(self, run: Run, outcome: Outcome, reason: str) -> None:
+        now = self.monotonic()
+        self._ended.append(
+            Ended(run=run, outcome=outcome, reason=reason, started_at=now, finished_at=now, started=False)
+        )
+
+    # Children
+
+    def _grow(self, state: _App, n: int) -> None:
+        if not state.runner.is_warm:
+            return
+        wanted = min(n, state.build.concurrency - state.running) - len(state.idle) - state.starting
+        if wanted <= 0 or self.monotonic() < state.retry_at:
+            return
+        for _ in range(wanted):
+            if self._room() <= 0 and not self._evict(state.build.app):
+                return
+            if self._spawn(state, state.build, state.runner) is None:
+                return
+            state.starting += 1
+
+    def _room(self) -> int:
+        leaving = sum(1 for child in self._children.values() if child.run is None and child.state is State.LEAVING)
+        return self._max_children - len(self._children) + leaving
+
+    def _evictable(self, app: str) -> int:
+        return sum(len(state.idle) for name, state in self._apps.items() if name != app)
+
+    def _evict(self, app: str) -> bool:
+        """Send away the child of another app that has rested longest; never one at work."""
+        resting = [state.idle[0] for name, state in self._apps.items() if name != app and state.idle]
+        if not resting:
+            return False
+        self._dismiss(min(resting, key=lambda child: child.alarm))
+        return True
+
+    def _spawn(self, state: _App, build: Build, runner: Runner) -> Child | None:
+        try:
+            launch = runner.launch("", is_preloading=state.is_preloading or build is not state.build)
+            return self._launch(build, launch, is_single_use=runner.is_single_use, variables={}, stdin=None)
+        except (CannotLaunch, OSError, ValueError) as error:
+            self._start_failed(state, build, f"no child could be started: {_words(error)}")
+            return None
+
+    def _launch(
+        self, build: Build, launch: Launch, *, is_single_use: bool, variables: Mapping[str, str], stdin: bytes | None
+    ) -> Child:
+        self._guard.ensure()
+        self._numbers += 1
+        environ = {**of_child(self._base, build, f"{self._token}.{self._numbers}"), **variables}
+        process = Process(launch.argv, launch.channel_at, build.directory, environ, stdin)
+        child = Child(self, self._numbers, build, process, is_single_use=is_single_use)
+        self._children[child.number] = child
+        self._pids[process.pid] = child.number
+        if self._sweep_at is math.inf:
+            self._sweep_soon(SWEEP_EVERY_S)
+        return child
+
+    def _start_failed(self, state: _App, build: Build, reason: str) -> None:
+        if state.next is not None and build is state.next[0]:
+            self._refuse_build(state, build, reason)
+            return
+        state.failures += 1
+        state.trouble = reason
+        state.retry_at = self.monotonic() + min(LONGEST_BACKOFF_S, 0.25 * 2**state.failures)
+        # A module that kills its process at import must not hide the others: next time they load when they are run.
+        state.is_preloading = False
+        for run in state.waiting:
+            self._not_started(run, Outcome.FAILED, reason)
+        state.waiting.clear()
+
+    # What children tell
+
+    def expect(self, alarm: float) -> None:
+        """A child wants to be woken then."""
+        self._next = min(self._next, alarm)
+
+    def on_ready(self, child: Child, failed: list[Any]) -> None:
+        """A child has started; `failed` are the handlers that could not be imported, with reasons."""
+        state = self._apps.get(child.build.app)
+        if state is None or child.is_retired:
+            child.leave(self.grace_s)
+        elif child is state.probe:
+            self._judge_probe(state, child, failed)
+        else:
+            state.starting -= 1
+            state.failures = 0
+            state.trouble = _why(failed) if failed else ""
+            self.on_idle(child)
+
+    def on_idle(self, child: Child) -> None:
+        """A child can take a run."""
+        state = self._apps[child.build.app]
+        state.idle.append(child)
+        if state.waiting:
+            self._hand_over(state, state.waiting.popleft())
+        else:
+            child.rest(self.monotonic() + self._idle_s)
+
+    def on_ended(self, child: Child, ended: Ended) -> None:
+        """A run has ended, and its slot is free."""
+        self._ended.append(ended)
+        key = ended.run.key
+        if self._by_key.get(key) is child:
+            del self._by_key[key]
+        state = self._apps.get(child.build.app)
+        if state is not None:
+            state.running -= 1
+        if ended.outcome is not Outcome.SUCCEEDED:
+            self._sweep_soon(0.0)
+
+    def on_gone(self, child: Child) -> None:
+        """A child has ended and was read out."""
+        del self._children[child.number]
+        self._pids.pop(child.process.pid, None)
+        state = self._apps.get(child.build.app)
+        if state is None:
+            return
+        if child in state.idle:
+            state.idle.remove(child)
+        if not child.was_ready and not child.is_retired and state.runner.is_warm:
+            if child is state.probe:
+                state.probe = None
+            else:
+                state.starting -= 1
+            self._start_failed(state, child.build, _last_words(child))
+        if state.waiting:
+            self._grow(state, len(state.waiting))
+        self._probe_more()
+
+    # Time
+
+    def next_timer(self) -> float | None:
+        """The monotonic instant at which `tick` should run at the latest."""
+        if self._must_poll and self._children:
+            return min(self._next, self.monotonic() + POLL_EVERY_S)
+        return self._next if self._next < math.inf else None
+
+    def tick(self, now: float) -> None:
+        """Deadlines, kills after a grace, eviction of idle children, stray descendants."""
+        if self._must_poll:
+            for child in list(self._children.values()):
+                child.poll()
+        if now < self._next:
+            return
+        self._next = math.inf
+        for child in list(self._children.values()):
+            if child.alarm <= now:
+                self._wake(child, now)
+        if self._sweep_at <= now:
+            self._sweep_at = math.inf
+            if self._sweep() or self._children:
+                self._sweep_at = now + SWEEP_EVERY_S
+        self._next = min([self._next, self._sweep_at, *(child.alarm for child in self._children.values())])
+
+    def turn(self, timeout: float) -> None:
+        """One round of a loop that has nothing else to wait for: select, callbacks, tick."""
+        timer = self.next_timer()
+        wait = timeout if timer is None else min(timeout, timer - self.monotonic())
+        for key, mask in self.selector.select(max(0.0, wait)):
+            key.data(mask)
+        self.tick(self.monotonic())
+
+    def _wake(self, child: Child, now: float) -> None:
+        if child.state is State.IDLE:
+            self._dismiss(child)
+        else:
+            child.wake(now)
+
+    def _sweep_soon(self, after: float) -> None:
+        self._sweep_at = min(self._sweep_at, self.monotonic() + after)
+        self.expect(self._sweep_at)
+
+    def _sweep(self) -> dict[int, int]:
+        """Kill strays of children that have no run any more. A busy child with strays goes after its run."""
+        found = self._orphans.find(self._pids, self._pids.get, self.monotonic())
+        for pid, number in found.items():
+            child = self._children.get(number)
+            if child is not None and child.state is State.BUSY:
+                child.is_retired = True
+            else:
+                self._orphans.kill(pid)
+        return found
+
+    def has_orphans(self, child: Child) -> bool:
+        """Whether descendants of a child that has ended are still there; they are killed."""
+        return child.number in self._sweep().values()
+
+    # The end
+
+    def interrupt_all(self, reason: str, *, grace_s: float | None = None) -> None:
+        """Nothing starts any more; idle children go, runs get SIGTERM and after the grace SIGKILL."""
+        self._is_closing = True
+        grace = self.grace_s if grace_s is None else grace_s
+        for state in self._apps.values():
+            for run in state.waiting:
+                self._not_started(run, Outcome.INTERRUPTED, reason)
+            state.waiting.clear()
+        for child in list(self._children.values()):
+            if child.run is not None:
+                child.interrupt(reason, grace)
+            else:
+                self._dismiss(child)
+
+    def close(self) -> None:
+        """Kill what is left, wait for it to be gone, give back every descriptor. The selector stays the caller's."""
+        self.interrupt_all("the worker stopped", grace_s=0.0)
+        for child in list(self._children.values()):
+            child.kill()
+        until = self.monotonic() + CLOSE_LIMIT_S
+        while self._children and self.monotonic() < until:
+            for child in list(self._children.values()):
+                child.poll()
+            self.tick(self.monotonic())
+            if self._children:
+                _pause(self._children.values())
+        self._guard.close()
+
+
+def _pause(children: Any) -> None:
+    """Wait a moment, or until a child has ended."""
+    import select
+
+    fds = [child.process.exit_fd for child in children if child.process.exit_fd is not None]
+    select.select(fds, [], [], 0.01)
+
+
+def _why(failed: list[Any]) -> str:
+    return "; ".join(f"{handler}: {reason}" for handler, reason in failed[:3])
+
+
+def _words(error: Exception) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+
+
+def _last_words(child: Child) -> str:
+    lines = [line for line in child.last_words.decode("utf-8", "replace").splitlines() if line.strip()]
+    return f"a child ended before it was ready{': ' + lines[-1].strip()[:300] if lines else ''}"

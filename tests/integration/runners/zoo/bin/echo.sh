@@ -1,0 +1,3 @@
+#!/bin/sh
+cat
+echo "app=$RELAY_APP token=$TOKEN" >&2

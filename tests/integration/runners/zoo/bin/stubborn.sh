@@ -1,0 +1,5 @@
+#!/bin/sh
+trap "" TERM
+echo here
+sleep 300 & sleep 300
+sleep 300
