@@ -1,0 +1,274 @@
+"""Whether a handler or an entrypoint exists, found by reading. Nothing of the app is imported or run."""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from relayctl.core.problem import Problem, Severity
+from relayctl.templates.document import Document, MappingNode, PathPart, ScalarNode, SequenceNode, path_text
+from relayctl.templates.keys import closest
+from relayctl.templates.pysource import Finding, Outcome, PythonModule, read_module
+
+_DOTTED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)+", re.ASCII)
+_NODE_DOTTED = re.compile(r"[A-Za-z0-9_$-]+(?:\.[A-Za-z0-9_$-]+)*\.[A-Za-z_$][A-Za-z0-9_$]*", re.ASCII)
+_NODE_SUFFIXES = (".js", ".mjs", ".cjs")
+_SHOWN_MODULES = 6
+_MOST_MODULES = 200
+
+
+@dataclass(slots=True, kw_only=True)
+class HandlerCheck:
+    """One pass over the handlers of an app in `directory`; each source file is read once."""
+
+    document: Document
+    directory: Path
+    problems: list[Problem] = field(default_factory=list)
+    _modules: dict[Path, PythonModule] = field(default_factory=dict)
+    _reported: set[tuple[str, str]] = field(default_factory=set)
+
+    def run(self) -> list[Problem]:
+        """Problems of all handlers and entrypoints, each cause once."""
+        runtime = self.document.value.get("runtime")
+        for path, node in _written(self.document, ("events", "schedules"), "handler"):
+            if runtime == "exec":
+                self._program(path, node)
+            elif runtime == "node":
+                self._node(path, node)
+            elif isinstance(runtime, str) and runtime.startswith("python"):
+                self._python(path, node)
+        for path, node in _written(self.document, ("services",), "entrypoint"):
+            self._entrypoint(path, node, is_program=runtime == "exec")
+        return self.problems
+
+    def _add(
+        self,
+        code: str,
+        path: Sequence[PathPart],
+        node: ScalarNode,
+        message: str,
+        *,
+        help: str,  # noqa: A002
+        detail: str = "",
+        severity: Severity = Severity.ERROR,
+    ) -> None:
+        if (code, node.text) in self._reported:
+            return
+        self._reported.add((code, node.text))
+        self.problems.append(
+            self.document.source.problem(
+                code,
+                node.start,
+                max(node.end, node.start + 1),
+                message,
+                detail=detail,
+                help=help,
+                severity=severity,
+                path=path_text(path),
+                label=self.document.label(path),
+            )
+        )
+
+    def _python(self, path: Sequence[PathPart], node: ScalarNode) -> None:
+        handler = node.text
+        if _DOTTED.fullmatch(handler) is None:
+            self._add(
+                "RLY401",
+                path,
+                node,
+                f'handler "{_short(handler)}" is not of the form module.function',
+                detail="split at the last dot",
+                help=_python_form(handler),
+            )
+            return
+        module, _, name = handler.rpartition(".")
+        relative = Path(*module.split("."))
+        file = self._inside(relative.with_suffix(".py")) or self._inside(relative / "__init__.py")
+        if file is None:
+            self._module_missing(path, node, module, (".py",))
+            return
+        source = self._modules.get(file)
+        if source is None:
+            source = self._modules[file] = read_module(file)
+        shown = file.relative_to(self.directory.resolve()).as_posix()
+        self._judge(path, node, name, shown, source.find(name), source)
+
+    def _judge(
+        self, path: Sequence[PathPart], node: ScalarNode, name: str, shown: str, found: Finding, source: PythonModule
+    ) -> None:
+        match found.outcome:
+            case Outcome.FOUND:
+                return
+            case Outcome.BROKEN:
+                message, hint = f"{shown} does not parse: {found.words}", "fix the file"
+                self._add("RLY407", path, node, message, help=hint)
+            case Outcome.MISSING:
+                near = closest(name, source.callables())
+                listed = ", ".join(source.callables()[:_SHOWN_MODULES]) or "nothing callable"
+                hint = f'did you mean "{near}"?' if near is not None else f"{shown} defines {listed}"
+                self._add("RLY403", path, node, f'{shown} defines no "{name}"', help=hint)
+            case Outcome.NOT_CALLABLE:
+                self._add("RLY404", path, node, f'"{name}" in {shown} {found.words}', help=found.help)
+            case Outcome.DYNAMIC:
+                self._add(
+                    "RLY405",
+                    path,
+                    node,
+                    f'"{name}" in {shown} cannot be checked by reading: {found.words}',
+                    help="define it there with def if it should be checked",
+                    severity=Severity.INFO,
+                )
+
+    def _node(self, path: Sequence[PathPart], node: ScalarNode) -> None:
+        handler = node.text
+        if _NODE_DOTTED.fullmatch(handler) is None:
+            self._add(
+                "RLY401",
+                path,
+                node,
+                f'handler "{_short(handler)}" is not of the form module.function',
+                detail="split at the last dot",
+                help="write it as in  jobs.cleanup.handler   for an export of jobs/cleanup.js",
+            )
+            return
+        module, _, name = handler.rpartition(".")
+        relative = module.replace(".", "/")
+        candidates = [f"{relative}{suffix}" for suffix in _NODE_SUFFIXES]
+        candidates += [f"{relative}/index{suffix}" for suffix in _NODE_SUFFIXES]
+        file = next((found for each in candidates if (found := self._inside(Path(each))) is not None), None)
+        if file is None:
+            self._module_missing(path, node, module, _NODE_SUFFIXES)
+            return
+        try:
+            text = file.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            text = ""
+        if not _exports(text, name):
+            shown = file.relative_to(self.directory.resolve()).as_posix()
+            self._add("RLY403", path, node, f'{shown} exports no "{name}"', help=f"export it:  exports.{name} = …")
+
+    def _program(self, path: Sequence[PathPart], node: ScalarNode) -> None:
+        file = self._file_of_app(path, node, "handler")
+        if file is None:
+            return
+        if not file.stat().st_mode & (stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH):
+            self._add(
+                "RLY404",
+                path,
+                node,
+                f"{_short(node.text)} is not executable",
+                help=f"chmod +x {_short(node.text)}   (git keeps that bit)",
+            )
+
+    def _entrypoint(self, path: Sequence[PathPart], node: ScalarNode, *, is_program: bool) -> None:
+        if is_program:
+            self._program(path, node)
+        else:
+            self._file_of_app(path, node, "entrypoint")
+
+    def _file_of_app(self, path: Sequence[PathPart], node: ScalarNode, what: str) -> Path | None:
+        text = node.text
+        if text.startswith(("/", "~")) or "\\" in text or "\0" in text or ".." in text.split("/"):
+            self._add(
+                "RLY401",
+                path,
+                node,
+                f'{what} "{_short(text)}" leaves the app',
+                detail="a path inside the app's directory is expected",
+                help="write it relative to the app, as in  bin/backup.sh",
+            )
+            return None
+        file = self._inside(Path(text))
+        if file is None:
+            outside = (self.directory / text).is_symlink()
+            reason = "is a link that leaves the app, or leads nowhere" if outside else "is no file of the app"
+            self._add(
+                "RLY402", path, node, f'{what} "{_short(text)}" {reason}', help="add the file, or correct the path"
+            )
+        return file
+
+    def _inside(self, relative: Path) -> Path | None:
+        """The real file behind a path of the app, or None when there is none or it lies outside."""
+        try:
+            file = (self.directory / relative).resolve()
+            return file if file.is_relative_to(self.directory.resolve()) and file.is_file() else None
+        except (OSError, ValueError, RuntimeError):
+            return None
+
+    def _module_missing(
+        self, path: Sequence[PathPart], node: ScalarNode, module: str, suffixes: tuple[str, ...]
+    ) -> None:
+        modules = _modules_in(self.directory, suffixes)
+        near = closest(module, modules)
+        listed = ", ".join(modules[:_SHOWN_MODULES]) + (", …" if len(modules) > _SHOWN_MODULES else "")
+        wanted = f"{module.replace('.', '/')}{suffixes[0]}"
+        hint = f"add {_short(wanted)}"
+        if near is not None:
+            hint = f'did you mean "{near}"?'
+        elif modules:
+            hint += f"; the app has {listed}"
+        self._add("RLY402", path, node, f'the app has no module "{_short(module)}"', help=hint)
+
+
+def handler_problems(document: Document, directory: Path) -> list[Problem]:
+    """What is wrong with the handlers and entrypoints that a document names."""
+    return HandlerCheck(document=document, directory=directory).run()
+
+
+def _written(document: Document, keys: tuple[str, ...], name: str) -> list[tuple[tuple[PathPart, ...], ScalarNode]]:
+    found: list[tuple[tuple[PathPart, ...], ScalarNode]] = []
+    for key in keys:
+        items = document.root.get(key)
+        for at, item in enumerate(items.items if isinstance(items, SequenceNode) else []):
+            node = item.get(name) if isinstance(item, MappingNode) else None
+            if isinstance(node, ScalarNode) and isinstance(node.value, str) and node.value:
+                found.append(((key, at, name), node))
+    return found
+
+
+def _python_form(handler: str) -> str:
+    if handler.endswith(".py") and re.fullmatch(r"[A-Za-z_][\w/]*\.py", handler, re.ASCII):
+        return f"write  {handler.removesuffix('.py').replace('/', '.')}.handler   with the function's name last"
+    if re.fullmatch(r"[A-Za-z_][\w./]*[:/][A-Za-z_]\w*", handler, re.ASCII):
+        return f"write  {re.sub('[:/]', '.', handler)}"
+    if re.fullmatch(r"[A-Za-z_]\w*", handler, re.ASCII):
+        return f"name the module too:  module.{handler}"
+    return "write it as in  jobs.cleanup.handler   for the function handler in jobs/cleanup.py"
+
+
+def _exports(text: str, name: str) -> bool:
+    """Best effort: a module whose exports cannot be told by reading is taken at its word."""
+    word = re.escape(name)
+    patterns = (
+        rf"\bexports\s*\.\s*{word}\s*=",
+        rf"\bexport\s+(?:default\s+)?(?:async\s+)?(?:function\s*\*?|class|const|let|var)\s+{word}\b",
+        rf"\bexport\s*\{{[^}}]*\b{word}\b[^}}]*\}}",
+        rf"\bmodule\s*\.\s*exports\s*=\s*\{{[^}}]*\b{word}\b",
+    )
+    if any(re.search(pattern, text) for pattern in patterns):
+        return True
+    if name == "default" and re.search(r"\bexport\s+default\b|\bmodule\s*\.\s*exports\s*=", text):
+        return True
+    opaque = (
+        r"\bexport\s*\*|\bmodule\s*\.\s*exports\s*=\s*(?!\{)|\bmodule\s*\.\s*exports\s*=\s*\{[^}]*\.\.\.|\bexports\s*\["
+    )
+    return re.search(opaque, text) is not None
+
+
+def _modules_in(directory: Path, suffixes: tuple[str, ...]) -> list[str]:
+    from relayctl.templates.find import app_files
+
+    modules: list[str] = []
+    for relative in app_files(directory):
+        if relative.suffix in suffixes and len(modules) < _MOST_MODULES:
+            parts = relative.with_suffix("").parts
+            parts = parts[:-1] if parts[-1] in ("__init__", "index") and len(parts) > 1 else parts
+            modules.append(".".join(parts))
+    return sorted(set(modules))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:79]}…"

@@ -1,0 +1,110 @@
+"""Which keys a template may have on which level, taken from the schema, and the key somebody probably meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from relayctl.templates.document import PathPart
+from relayctl.templates.schema import template_schema
+
+NOUNS = {
+    "": "template",
+    "schedules": "schedule",
+    "events": "event rule",
+    "services": "service",
+    "resources": "resources",
+    "dst": "dst",
+    "check": "check",
+}
+"""Levels and how they are called in "not a schedule setting"."""
+_HOMES = {
+    "": "at the top of the template",
+    "schedules": "inside a schedules item",
+    "events": "inside an events item",
+    "services": "inside a services item",
+    "resources": "inside resources",
+    "dst": "inside dst",
+    "check": "inside check",
+}
+_CLOSE = 0.72
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meant:
+    """What an unknown key probably was: `key` on this level, or a key that belongs to another one (`home`)."""
+
+    key: str | None = None
+    home: str | None = None
+
+
+@lru_cache(maxsize=1)
+def levels() -> dict[str, tuple[str, ...]]:
+    """Level to the keys it knows, in the schema's order."""
+    document = template_schema()
+    kinds = document["definitions"]
+    return {
+        "": tuple(document["properties"]),
+        "schedules": tuple(kinds["schedule"]["properties"]),
+        "events": tuple(kinds["event"]["properties"]),
+        "services": tuple(kinds["service"]["properties"]),
+        "resources": tuple(document["properties"]["resources"]["properties"]),
+        "dst": tuple(kinds["schedule"]["properties"]["dst"]["properties"]),
+        "check": tuple(kinds["service"]["properties"]["check"]["properties"]),
+    }
+
+
+def level_of(path: Sequence[PathPart]) -> str:
+    """The level of the mapping at a path."""
+    return next((part for part in reversed(path) if isinstance(part, str)), "")
+
+
+def meant_by(key: str, level: str) -> Meant:
+    """The known key behind an unknown one, on this level or another."""
+    own = levels()[level]
+    if (found := _same_letters(key, own)) is not None:
+        return Meant(key=found)
+    homes = _levels_near(level)
+    for other in homes:
+        if key in levels()[other]:
+            return Meant(home=_HOMES[other])
+    if (found := closest(key, own)) is not None:
+        return Meant(key=found)
+    words = [word for word in re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower()) if word]
+    if (found := next((word for word in words if word in own), None)) is not None:
+        return Meant(key=found)
+    for other in homes:
+        if (found := _same_letters(key, levels()[other])) is not None:
+            return Meant(home=f'{_HOMES[other]}, as "{found}"')
+    return Meant()
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The known word most like `word`, or None when none is near."""
+    import difflib
+
+    if len(word) > 100:
+        return None
+    found = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=_CLOSE)
+    return found[0] if found else None
+
+
+def _levels_near(level: str) -> list[str]:
+    """Other levels, the likeliest home first: one cannot tell more from a key alone."""
+    order = ("schedules", "events", "services", "", "resources", "dst", "check")
+    return [other for other in order if other != level]
+
+
+def _same_letters(key: str, known: Sequence[str]) -> str | None:
+    folded = _letters(key)
+    singular = folded.rstrip("s")
+    for each in known:
+        if _letters(each) == folded or (singular and _letters(each).rstrip("s") == singular):
+            return each
+    return None
+
+
+def _letters(key: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "", key.lower())

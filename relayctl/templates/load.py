@@ -1,0 +1,227 @@
+"""The way from a directory to an App: find, read, shape, meaning, handlers, rules, in that order. It runs no app code.
+
+An app with any error has no `app`; the others of the tree are not affected by it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from relayctl.core.model import App
+from relayctl.core.names import AppName, why_not_a_name
+from relayctl.core.problem import Place, Problem, Severity
+from relayctl.templates.find import TEMPLATE, AppDirectory, FileHashes, Tree, app_digest, digest_of, find_apps
+from relayctl.templates.handlers import handler_problems
+from relayctl.templates.meaning import app_from
+from relayctl.templates.read import MAX_BYTES, read, unreadable
+from relayctl.templates.rules.engine import check_document
+from relayctl.templates.shape import GENERAL_HELP, shape_problems
+
+_APPS_PER_PROCESS = 60
+"""Below this a further process costs more than it saves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """One app as it was read. `digest` covers all its files, `template_digest` the template alone."""
+
+    name: AppName
+    directory: Path
+    app: App | None
+    problems: tuple[Problem, ...] = ()
+    digest: str = ""
+    template_digest: str = ""
+    schedules: int = 0
+    """How many schedules the file declares, broken ones included."""
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether an error keeps the app from running."""
+        return self.app is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedTree:
+    """A whole tree. `trouble` says why the root could not be read; then the absence of apps means nothing."""
+
+    root: Path
+    apps: tuple[Loaded, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    digest: str = ""
+    trouble: str | None = None
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether any error was found anywhere."""
+        return any(problem.is_error for problem in self.problems)
+
+    def valid(self) -> tuple[App, ...]:
+        """The apps that can run."""
+        return tuple(loaded.app for loaded in self.apps if loaded.app is not None)
+
+    def app(self, name: str) -> Loaded | None:
+        """The app of that name, valid or not."""
+        return next((loaded for loaded in self.apps if loaded.name == name), None)
+
+
+def load_app(
+    directory: Path,
+    *,
+    root: Path,
+    now: datetime | None = None,
+    hashes: FileHashes | None = None,
+    with_digest: bool = True,
+) -> Loaded:
+    """The app in `directory`. Rules that state dates need `now`, an aware instant; without it they are left out."""
+    name = AppName(directory.name)
+    real = Path(os.path.realpath(directory))
+    if not real.is_relative_to(Path(os.path.realpath(root))):
+        problem = Problem(
+            code="RLY707",
+            severity=Severity.ERROR,
+            place=Place(file=directory.as_posix()),
+            message="this app is a link that leaves the apps directory",
+            help="copy the app into the tree, or link within it",
+        )
+        return Loaded(name=name, directory=directory, app=None, problems=(problem,))
+    return _load(AppDirectory(name=name, path=directory, real=real), now, hashes, with_digest=with_digest)
+
+
+def _load(where: AppDirectory, now: datetime | None, hashes: FileHashes | None, *, with_digest: bool) -> Loaded:
+    file = (where.path / TEMPLATE).as_posix()
+    data = _bytes_of(where, file)
+    digest = app_digest(where.real, hashes) if with_digest else ""
+    if isinstance(data, Problem):
+        return Loaded(name=where.name, directory=where.path, app=None, problems=(data,), digest=digest)
+    app, problems, schedules = check_text(data, file, where.name, where.real, now)
+    return Loaded(
+        name=where.name,
+        directory=where.path,
+        app=app,
+        problems=tuple(problems),
+        digest=digest,
+        template_digest=digest_of(data),
+        schedules=schedules,
+    )
+
+
+def check_text(
+    data: bytes, file: str, name: AppName, directory: Path | None, now: datetime | None
+) -> tuple[App | None, list[Problem], int]:
+    """The app in the text of a template, its problems, and how many schedules it declares.
+
+    Without a directory handlers are not looked for: the text did not come from an app's place.
+    """
+    why = why_not_a_name(name)
+    if why is not None:
+        message = f"the directory name cannot be an app's name: {why}"
+        return None, [Problem(code="RLY702", severity=Severity.ERROR, place=Place(file=file), message=message)], 0
+    document = read(data, file)
+    if isinstance(document, list):
+        return None, document, 0
+    shape = shape_problems(document)
+    meaning = app_from(document, name)
+    handlers = handler_problems(document, directory) if directory is not None else []
+    problems = _one_per_cause(shape, [*meaning.problems, *handlers])
+    problems = check_document(document, meaning, problems, now)
+    problems.sort(key=lambda problem: problem.sort_key)
+    broken = any(problem.is_error for problem in problems)
+    listed = document.value.get("schedules")
+    return (None if broken else meaning.app), problems, len(listed) if isinstance(listed, list) else 0
+
+
+def _bytes_of(where: AppDirectory, file: str) -> bytes | Problem:
+    path = where.real / TEMPLATE
+    try:
+        real = path.resolve(strict=True)
+        if not real.is_relative_to(where.real.parent):
+            return unreadable(file, "the template is a link that leaves the apps directory", "copy it into the app")
+        # Opening a pipe or a device would wait for ever, so ask first what it is.
+        if not stat.S_ISREG(real.stat().st_mode):
+            return unreadable(file, "the template is not a regular file", "replace it by a file")
+        with real.open("rb") as opened:
+            return opened.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        return unreadable(file, "the template is a link that leads nowhere", "restore its target, or remove it")
+    except (OSError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or "a loop of links"
+        return unreadable(file, f"the template cannot be read ({reason})", "check its permissions")
+
+
+def _one_per_cause(shape: list[Problem], later: list[Problem]) -> list[Problem]:
+    """What meaning says about a value is more exact than what its pattern said; what shape said is not said twice."""
+    exact = {problem.place.path for problem in later if problem.place.path}
+    kept = [problem for problem in shape if not (problem.help == GENERAL_HELP and problem.place.path in exact)]
+    taken = {(problem.place.line, problem.place.column) for problem in kept}
+    hinted = {problem.help for problem in kept if problem.code == "RLY101"}
+    for problem in later:
+        at = (problem.place.line, problem.place.column)
+        if at in taken and problem.code != "RLY102":
+            continue
+        if problem.code == "RLY102" and 'did you mean "runtime"?' in hinted:
+            continue
+        kept.append(problem)
+    return kept
+
+
+def load_tree(
+    root: Path,
+    *,
+    now: datetime | None = None,
+    processes: int | None = None,
+    hashes: FileHashes | None = None,
+    with_digest: bool = True,
+) -> LoadedTree:
+    """Every app under `root`, and all problems in order.
+
+    `processes` None decides by the number of apps. A worker passes the same `hashes` each time; a lint passes
+    `with_digest=False` and reads the templates and handlers alone.
+    """
+    tree = find_apps(root)
+    if tree.trouble is not None:
+        return LoadedTree(root=root, trouble=tree.trouble)
+    loaded = _load_all(tree, now, processes, hashes, with_digest=with_digest)
+    problems = [*tree.problems, *(problem for each in loaded for problem in each.problems)]
+    problems.sort(key=lambda problem: problem.sort_key)
+    digest = digest_of("\n".join(f"{each.name} {each.digest}" for each in loaded).encode())
+    return LoadedTree(root=root, apps=tuple(loaded), problems=tuple(problems), digest=digest)
+
+
+def _load_all(
+    tree: Tree, now: datetime | None, processes: int | None, hashes: FileHashes | None, *, with_digest: bool
+) -> list[Loaded]:
+    wanted = processes if processes is not None else _processes_for(len(tree.apps), hashes)
+    if wanted <= 1 or len(tree.apps) <= 1:
+        return [_load(app, now, hashes, with_digest=with_digest) for app in tree.apps]
+    from concurrent.futures import ProcessPoolExecutor
+
+    size = -(-len(tree.apps) // (wanted * 4))
+    parts = [tree.apps[at : at + size] for at in range(0, len(tree.apps), size)]
+    with ProcessPoolExecutor(max_workers=wanted) as pool:
+        loads = pool.map(_load_part, parts, [now] * len(parts), [with_digest] * len(parts))
+        return [each for part in loads for each in part]
+
+
+def _load_part(apps: Sequence[AppDirectory], now: datetime | None, with_digest: bool) -> list[Loaded]:
+    return [_load(app, now, None, with_digest=with_digest) for app in apps]
+
+
+def _processes_for(apps: int, hashes: FileHashes | None) -> int:
+    # A caller that keeps hashes is a worker: its threads make forking unsafe, and its cache would stay empty.
+    if hashes is not None:
+        return 1
+    return min(os.cpu_count() or 1, 1 + apps // _APPS_PER_PROCESS)
+
+
+def counts(problems: Iterable[Problem]) -> tuple[int, int]:
+    """Errors and warnings."""
+    listed = list(problems)
+    return (
+        sum(1 for problem in listed if problem.severity is Severity.ERROR),
+        sum(1 for problem in listed if problem.severity is Severity.WARNING),
+    )

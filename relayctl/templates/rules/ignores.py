@@ -1,0 +1,125 @@
+"""Family 9: `# relay: ignore[RLY207] reason`, at the end of a line or alone on the line above it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from relayctl.core.problem import Problem
+from relayctl.templates.document import Comment, Document
+from relayctl.templates.rules.registry import BY_CODE
+
+_ANY = re.compile(r"#\s*relay\s*:\s*ignore", re.IGNORECASE)
+_FORM = re.compile(r"# ?relay: ignore\[([^\]]*)\](.*)")
+_CODE = re.compile(r"RLY[0-9]{3}", re.ASCII)
+_ELSEWHERE = frozenset({"RLY307", "RLY503", "RLY504", "RLY507", "RLY605", "RLY705", "RLY706"})
+"""Judged against other apps or the running fleet, so that one file cannot say an ignore of them is unused."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Ignore:
+    comment: Comment
+    codes: tuple[str, ...]
+    line: int
+    used: set[str] = field(default_factory=set)
+
+
+def apply(document: Document, problems: list[Problem]) -> list[Problem]:
+    """The problems that no comment silences, and what is wrong with the comments."""
+    if "relay" not in document.source.text:
+        return problems
+    ignores: list[_Ignore] = []
+    own: list[Problem] = []
+    for comment in document.comments():
+        if _ANY.match(comment.text) is not None:
+            own.extend(_read(document, comment, ignores))
+    kept = []
+    for problem in problems:
+        by = _silencer(ignores, problem)
+        if by is None:
+            kept.append(problem)
+        else:
+            by.used.add(problem.code)
+    # With errors in the file some rules were not asked, and an ignore of them is not unused.
+    if not any(problem.is_error for problem in problems):
+        own.extend(_unused(document, ignores))
+    return kept + own
+
+
+def _silencer(ignores: list[_Ignore], problem: Problem) -> _Ignore | None:
+    if not BY_CODE[problem.code].can_be_ignored:
+        return None
+    return next(
+        (ignore for ignore in ignores if ignore.line == problem.place.line and problem.code in ignore.codes), None
+    )
+
+
+def _read(document: Document, comment: Comment, ignores: list[_Ignore]) -> Iterator[Problem]:
+    found = _FORM.match(comment.text)
+    codes = [code.strip() for code in found[1].split(",")] if found is not None else []
+    if found is None or not any(codes):
+        yield _say(
+            document, comment, "RLY904", "this ignore names no rule in the form it takes", "1 comment without effect"
+        )
+        return
+    good = []
+    for code in codes:
+        rule = BY_CODE.get(code)
+        if rule is None:
+            yield _unknown(document, comment, code)
+        elif not rule.can_be_ignored:
+            yield _say(document, comment, "RLY904", f"{code} cannot be ignored", f"{rule.name} is an error in any case")
+        else:
+            good.append(code)
+    if not found[2].strip():
+        yield _say(document, comment, "RLY902", "this ignore gives no reason", "the next reader will ask")
+    if good:
+        ignores.append(_Ignore(comment=comment, codes=tuple(good), line=_target(document, comment)))
+
+
+def _target(document: Document, comment: Comment) -> int:
+    line = document.source.lines_before(comment.start)
+    if not comment.is_alone:
+        return line
+    last = document.source.lines_before(len(document.source.text))
+    while line < last:
+        line += 1
+        text = document.source.line_text(line).strip()
+        if text and not text.startswith("#"):
+            break
+    return line
+
+
+def _unknown(document: Document, comment: Comment, code: str) -> Problem:
+    from relayctl.templates.keys import closest
+
+    near = closest(code, [known.lower() for known in BY_CODE]) if _CODE.fullmatch(code.upper()) else None
+    hint = f'did you mean "{near.upper()}"?' if near is not None else "`relayctl rule --all` lists the codes"
+    return _say(document, comment, "RLY903", f'no rule has the code "{code[:40]}"', "nothing is ignored by it", hint)
+
+
+def _unused(document: Document, ignores: list[_Ignore]) -> Iterator[Problem]:
+    for ignore in ignores:
+        idle = [code for code in ignore.codes if code not in ignore.used and code not in _ELSEWHERE]
+        if idle:
+            yield _say(
+                document,
+                ignore.comment,
+                "RLY901",
+                f"this ignore silences nothing: {', '.join(idle)} did not occur on line {ignore.line}",
+                f"{len(idle)} unused",
+                "remove it",
+            )
+
+
+def _say(document: Document, comment: Comment, code: str, message: str, detail: str, hint: str = "") -> Problem:
+    return document.source.problem(
+        code,
+        comment.start,
+        comment.end,
+        message,
+        detail=detail,
+        help=hint or "write  # relay: ignore[RLY207] reason",
+        severity=BY_CODE[code].severity,
+    )

@@ -1,0 +1,62 @@
+"""Family 0 where the file can be read: values that other YAML readers read otherwise, anchors, the modeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from relayctl.core.problem import Problem
+from relayctl.templates.document import ScalarNode
+from relayctl.templates.rules.engine import Case
+from relayctl.templates.scalars import is_old_boolean, is_old_number
+
+_MODELINE = "yaml-language-server:"
+
+
+def check(case: Case) -> Iterator[Problem]:
+    """RLY008, RLY009, RLY016, RLY111."""
+    for path, _, node in case.document.scalars():
+        if not node.is_plain or not node.text or (path and str(path[0]).startswith("x-")):
+            continue
+        if len(node.text) <= 3 and is_old_boolean(node.text) and isinstance(node.value, str):
+            yield _quote(case, "RLY008", path, node, "a boolean")
+        elif node.text[-1] in "0123456789_" and is_old_number(node.text):
+            yield _quote(case, "RLY009", path, node, "another number")
+    if case.document.has_anchors:
+        root = case.document.root
+        first, _ = next(iter(root.entries.values()))
+        yield case.report(
+            "RLY016", first, (), "the template uses anchors", help="write the repeated part out, or leave it"
+        )
+    if _MODELINE not in case.document.source.text[:2000] and case.document.root.entries:
+        first, _ = next(iter(case.document.root.entries.values()))
+        yield case.report(
+            "RLY111",
+            first,
+            (),
+            "no schema line for editors at the top",
+            detail="editors take template.yaml for another tool's file",
+            help="add  # yaml-language-server: $schema=…   with the path that `relayctl schema` prints to a file",
+        )
+
+
+def _quote(case: Case, code: str, path: tuple[str | int, ...], node: ScalarNode, what: str) -> Problem:
+    name = next((part for part in reversed(path) if isinstance(part, str)), "the value")
+    if isinstance(node.value, int | float):
+        return case.report(
+            code,
+            node,
+            path,
+            f"{name}: a leading zero or mark that older YAML readers take for {what}",
+            detail=f"read here as {node.value}",
+            help=f"write {node.value}",
+            fix=case.document.source.replace(node.start, node.end, str(node.value), "write it plainly", is_safe=True),
+        )
+    return case.report(
+        code,
+        node,
+        path,
+        f"{name}: older YAML readers take this text for {what}",
+        detail="read here as text of exactly these characters",
+        help="put it in quotes",
+        fix=case.document.source.enclose(node.start, node.end),
+    )

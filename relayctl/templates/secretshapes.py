@@ -1,0 +1,84 @@
+"""What looks like a secret: known token shapes, passwords in URLs, private keys, and names that promise one. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from enum import Enum
+
+
+class SecretKind(Enum):
+    """Why a text is taken for a secret, in the words of a message."""
+
+    TOKEN = "looks like a live API key"  # noqa: S105  # words, not a secret
+    NAMED = "looks like a secret by its name"
+    URL = "is a URL with a password in it"
+    KEY = "is a private key"
+
+
+_TOKENS = re.compile(
+    r"(?<![A-Za-z0-9])(?:"
+    r"(?:AKIA|ASIA)[0-9A-Z]{16}"
+    r"|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,}"
+    r"|glpat-[A-Za-z0-9_-]{20,}"
+    r"|xox[abeoprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{10,}"
+    r"|[srp]k_(?:live|test)_[A-Za-z0-9]{10,}|whsec_[A-Za-z0-9+/=]{16,}"
+    r"|sk-(?:[a-z]+-)*[A-Za-z0-9_-]{20,}"
+    r"|AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{20,}"
+    r"|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"
+    r"|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{40,}|dop_v1_[a-f0-9]{40,}|hf_[A-Za-z0-9]{30,}"
+    r"|eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"
+    r"|(?:hooks\.slack\.com/services/)[A-Za-z0-9/]{20,}"
+    r")",
+    re.ASCII,
+)
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/@:?#\"']*:([^\s/@\"']+)@", re.ASCII)
+_PRIVATE_KEY = re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----", re.ASCII)
+_NAMED = re.compile(
+    r"(?:^|_)(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PWD|PASS|APIKEY|API_KEY|ACCESS_KEY|SECRET_KEY|PRIVATE_KEY|"
+    r"AUTH_KEY|SIGNING_KEY|ENCRYPTION_KEY|CREDENTIALS?|CLIENT_SECRET|SECRET_ACCESS_KEY)$",
+    re.ASCII,
+)
+_PLACEHOLDER = re.compile(
+    r"\$\{.*\}|\$\w+|\{\{.*\}\}|<.*>|%\w+%|x{3,}|\*+|change[-_ ]?me|todo|none|null|example|dummy|placeholder|redacted|"
+    r"password|secret|token|true|false|[a-z]+(?:[-_.][a-z]+){1,}",
+    re.ASCII | re.IGNORECASE,
+)
+_SHORTEST_PASSWORD = 6
+_SHORTEST_NAMED = 12
+_LEAST_ENTROPY = 3.0
+
+
+def secret_in(name: str, text: str) -> SecretKind | None:
+    """Why the value `text` of a key `name` is taken for a secret; None when it is not."""
+    if len(text) < _SHORTEST_PASSWORD:
+        return None
+    if "-----BEGIN" in text and _PRIVATE_KEY.search(text):
+        return SecretKind.KEY
+    if "://" in text:
+        found = _URL.search(text)
+        if found is not None and not _PLACEHOLDER.fullmatch(found[1]):
+            return SecretKind.URL
+    if len(text) >= _SHORTEST_NAMED and _TOKENS.search(text):
+        return SecretKind.TOKEN
+    return SecretKind.NAMED if _promises_secret(name) and _is_random(name, text) else None
+
+
+def _promises_secret(name: str) -> bool:
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return _NAMED.search(re.sub(r"[^A-Za-z0-9]+", "_", words).upper()) is not None
+
+
+def _is_random(name: str, text: str) -> bool:
+    if _PLACEHOLDER.fullmatch(text) or text.startswith(("/", "./", "file:", "http://", "https://")):
+        return False
+    if re.search(r"PASS|PWD", name, re.IGNORECASE):
+        return True
+    return len(text) >= _SHORTEST_NAMED and _entropy(text) >= _LEAST_ENTROPY
+
+
+def _entropy(text: str) -> float:
+    """Bits for each character by the text's own frequencies."""
+    total = len(text)
+    return -sum(count / total * math.log2(count / total) for count in Counter(text).values())

@@ -1,0 +1,181 @@
+"""What lies behind a YAML syntax error, in own words: the cause and the way out, at the token that caused it.
+
+It sees the text and the parser's position, not its wording, so that both parsers lead to one answer.
+"""
+
+from __future__ import annotations
+
+import re
+
+from relayctl.core.problem import Problem
+from relayctl.templates.document import Source
+
+_VALUE = re.compile(r"^[ \t]*(?:-[ \t]+)*(?:(?:[^\s#\"'\[\]{}:][^#\"'\[\]{}:]*|\"[^\"]*\"|'[^']*')[ \t]*:[ \t]+)?")
+_FLOW_LEAD = re.compile(r"[\[{,][ \t]*|:[ \t]+")
+_FLOW_END = re.compile(r"[ \t]*[,}\]]|[ \t]+#|[ \t]*$")
+_PLAIN_END = re.compile(r"[ \t]+#|[ \t]*$")
+
+
+class SyntaxTrouble(Exception):
+    """Where a parser gave up: offset, offset of what it was in, and its words (used as hints only)."""
+
+    def __init__(self, at: int, begun: int | None, words: str) -> None:
+        self.at = at
+        self.begun = begun
+        self.words = words
+        super().__init__(words)
+
+
+def diagnose(source: Source, trouble: SyntaxTrouble) -> Problem:
+    """The problem behind a parser's error."""
+    at = min(trouble.at, len(source.text))
+    if (start := _leading(source, at, trouble.begun, "*")) is not None:
+        return star_problem(source, start)
+    if (start := _leading(source, at, trouble.begun, "@")) is not None:
+        return _quoting(
+            source, start, "RLY004", 'value starts with "@" and must be quoted', "YAML reserves a leading @"
+        )
+    if (found := _tab(source, at)) is not None:
+        return found
+    if (start := _leading(source, at, trouble.begun, "%`")) is not None:
+        char = source.text[start]
+        return _quoting(source, start, "RLY002", f'value starts with "{char}" and must be quoted', "YAML reserves it")
+    return _by_words(source, at, trouble)
+
+
+def is_unquoted_star(source: Source, start: int) -> bool:
+    """Whether the alias at `start` looks like a value that was meant to be text."""
+    value, _ = _value_on_line(source, start)
+    return value == start
+
+
+def star_problem(source: Source, start: int) -> Problem:
+    """The problem of a value with a leading star; the caret stands at the value."""
+    return _quoting(
+        source,
+        start,
+        "RLY003",
+        'value starts with "*" and must be quoted',
+        "YAML reads a leading * as a reference to an anchor",
+    )
+
+
+def _quoting(source: Source, start: int, code: str, message: str, detail: str) -> Problem:
+    value, end = _value_on_line(source, start)
+    start = min(value, start)
+    raw = source.text[start:end]
+    before = source.text[source.line_bounds(source.lines_before(start))[0] : start]
+    key = re.split(r"[\s{,]", before.strip().removeprefix("- ").strip())[-1]
+    # Only a value that cannot be a secret is repeated.
+    form = f'{key} "{raw}"' if key in ("cron:", "every:") and '"' not in raw else f'{key} "…"'
+    return source.problem(
+        code,
+        start,
+        end,
+        message,
+        detail=detail,
+        help=f"put it in quotes:  {form.strip()}",
+        fix=source.enclose(start, end) if '"' not in raw and "\\" not in raw else None,
+    )
+
+
+def _value_on_line(source: Source, offset: int) -> tuple[int, int]:
+    """Where the value on the line of `offset` starts and ends, comment excluded."""
+    begin, line_end = source.line_bounds(source.lines_before(offset))
+    line = source.text[begin:line_end]
+    found = _VALUE.match(line)
+    start = found.end() if found is not None else 0
+    start = min(start, offset - begin)
+    end = _PLAIN_END.search(line, start)
+    stop = end.start() if end is not None else len(line)
+    if start < offset - begin and line[start : start + 1] in ("{", "["):
+        # Inside a flow collection the value begins behind the last mark that can precede one.
+        start = max(found.end() for found in _FLOW_LEAD.finditer(line, start, offset - begin + 1))
+        closing = _FLOW_END.search(line, start)
+        stop = closing.start() if closing is not None else len(line)
+    return begin + start, begin + max(stop, start + 1)
+
+
+def _leading(source: Source, at: int, begun: int | None, chars: str) -> int | None:
+    """The offset of a value that starts with one of `chars` on the line of the error, or where it was begun."""
+    for offset in (begun, at, at - 1):
+        if offset is None or not 0 <= offset <= len(source.text):
+            continue
+        if offset < len(source.text) and source.text[offset] in chars:
+            value, _ = _value_on_line(source, offset)
+            return value if source.text[value] in chars else offset
+        value, _ = _value_on_line(source, offset)
+        if value < len(source.text) and source.text[value] in chars:
+            return value
+    return None
+
+
+def _tab(source: Source, at: int) -> Problem | None:
+    line = source.lines_before(at)
+    for number in (line, line - 1):
+        if number < 1:
+            continue
+        text = source.line_text(number)
+        indent = text[: len(text) - len(text.lstrip(" \t"))]
+        if "\t" in indent:
+            start = source.line_bounds(number)[0]
+            return source.problem(
+                "RLY005",
+                start + indent.index("\t"),
+                start + len(indent),
+                "a tab in the indentation; YAML takes spaces only",
+                help="replace each tab by two spaces",
+                fix=source.replace(
+                    start, start + len(indent), indent.replace("\t", "  "), "tabs to spaces", is_safe=True
+                ),
+            )
+    return None
+
+
+def _by_words(source: Source, at: int, trouble: SyntaxTrouble) -> Problem:
+    words = trouble.words
+    begun = trouble.begun
+    if "quoted scalar" in words and "end of stream" in words and begun is not None:
+        return source.problem("RLY002", begun, begun + 1, "this quote is never closed", help="close the quote")
+    if "unknown escape" in words:
+        return source.problem(
+            "RLY002",
+            max(at - 1, 0),
+            at + 1,
+            "an escape that YAML does not know, in double quotes",
+            help="write \\\\ for a backslash, or use single quotes",
+        )
+    if "flow sequence" in words and begun is not None:
+        return source.problem("RLY002", begun, begun + 1, 'this "[" is not closed properly', help='add the missing "]"')
+    if "flow mapping" in words and begun is not None:
+        return source.problem("RLY002", begun, begun + 1, 'this "{" is not closed properly', help='add the missing "}"')
+    if "mapping values are not allowed" in words:
+        return source.problem(
+            "RLY002",
+            at,
+            at + 1,
+            "a key is not allowed here",
+            detail='a second ": " in one value, or a line indented too far',
+            help="quote the value, or line the key up with its neighbours",
+        )
+    if at < len(source.text) and source.text[at] in "&!|>{}[],?-":
+        return _unexpected(source, at)
+    return source.problem(
+        "RLY002",
+        at,
+        at + 1,
+        "this is not valid YAML",
+        detail="the parser cannot go on here",
+        help="check indentation, quotes and the line before",
+    )
+
+
+def _unexpected(source: Source, at: int) -> Problem:
+    return source.problem(
+        "RLY002",
+        at,
+        at + 1,
+        f'an unexpected "{source.text[at]}"',
+        detail="the parser cannot go on here",
+        help="quote the value if it is text; check indentation and the line before",
+    )
