@@ -1,0 +1,136 @@
+"""Hints that a directory of apps has changed. It may miss a change or name too many; the periodic look is the truth.
+
+Dependency, hidden and tool directories are not watched. A root that is replaced or behind a link is noticed within a
+second, because the watch itself goes blind then.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from relayctl.templates.find import find_apps, is_ignored_directory, is_ignored_file
+
+if TYPE_CHECKING:
+    from relayctl.host.clock import Clock
+
+_LOOK_MS = 1000
+_QUIET_MS = 10
+_AWAY_S = 0.5
+
+Hint = Callable[[frozenset[str] | None], None]
+"""Called with the apps that were touched, or None where it may be anything."""
+
+
+class DirectoryWatch:
+    """Watches one root. `run` is the body of a thread of its own."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        debounce_ms: int,
+        is_polling: bool,
+        clock: Clock,
+        on_hint: Hint,
+        on_trouble: Callable[[str], None],
+    ) -> None:
+        self._root = root
+        self._debounce_ms = max(_QUIET_MS, debounce_ms)
+        self._is_polling = is_polling
+        self._clock = clock
+        self._on_hint = on_hint
+        self._on_trouble = on_trouble
+        self._owners: dict[str, str] = {}
+
+    def run(self, stop: threading.Event) -> None:
+        """Watch until `stop` is set; a second at most goes by until it returns."""
+        while not stop.is_set():
+            try:
+                self._watch(stop)
+            except FileNotFoundError:
+                self._clock.wait(stop, _AWAY_S)
+            except OSError as error:
+                self._fall_back(error)
+                self._clock.wait(stop, _AWAY_S)
+            if not stop.is_set():
+                # Something may have happened between two watches.
+                self._on_hint(None)
+
+    def _watch(self, stop: threading.Event) -> None:
+        import watchfiles
+
+        identity = _identity(self._root)
+        folders = self._folders()
+        for changes in watchfiles.watch(
+            *folders,
+            watch_filter=None,
+            debounce=self._debounce_ms,
+            step=_QUIET_MS,
+            stop_event=stop,
+            rust_timeout=_LOOK_MS,
+            yield_on_timeout=True,
+            raise_interrupt=False,
+            force_polling=self._is_polling or None,
+            recursive=False,
+            ignore_permission_denied=True,
+        ):
+            if changes:
+                self._tell(Path(path) for _, path in changes)
+            if _identity(self._root) != identity or (changes and self._folders() != folders):
+                return
+
+    def _folders(self) -> list[Path]:
+        """The root and every directory of an app, sorted."""
+        root = self._root.resolve(strict=True)
+        self._owners = {}
+        folders = {root}
+        for app in find_apps(root).apps:
+            for folder in _tree(app.real):
+                self._owners[str(folder)] = app.name
+                folders.add(folder)
+        return sorted(folders)
+
+    def _tell(self, paths: Iterable[Path]) -> None:
+        touched: set[str] = set()
+        for path in paths:
+            if is_ignored_file(path.name) or is_ignored_directory(path.name):
+                # A link that Kubernetes swaps is hidden too, and means everything.
+                if path.name.startswith(".."):
+                    self._on_hint(None)
+                    return
+                continue
+            owner = self._owners.get(str(path.parent)) or self._owners.get(str(path))
+            if owner is None:
+                self._on_hint(None)
+                return
+            touched.add(owner)
+        if touched:
+            self._on_hint(frozenset(touched))
+
+    def _fall_back(self, error: OSError) -> None:
+        if not self._is_polling:
+            self._is_polling = True
+            self._on_trouble(
+                f"the system refused to watch {self._root} ({error.strerror or error}); it is polled instead. "
+                "Raise fs.inotify.max_user_watches to be told at once."
+            )
+
+
+def _tree(folder: Path) -> Iterator[Path]:
+    yield folder
+    try:
+        inner = sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.is_symlink())
+    except OSError:
+        return
+    for entry in inner:
+        if not is_ignored_directory(entry.name):
+            yield from _tree(entry)
+
+
+def _identity(root: Path) -> tuple[str, int, int]:
+    """What changes when the root is replaced or a link on the way to it is swapped."""
+    status = root.stat()
+    return str(root.resolve()), status.st_dev, status.st_ino

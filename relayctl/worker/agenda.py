@@ -1,0 +1,195 @@
+"""The armed schedules and when each is due next: a heap over named jobs. Knows no broker and no clock.
+
+The cost of a pass depends on what is due, never on what is armed.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from itertools import count, pairwise
+from typing import TYPE_CHECKING
+
+from relayctl.core.due import DAY_S, Due, Timeline, due_firings
+from relayctl.core.occurrence import from_epoch, occurrence_id
+from relayctl.core.timing import jitter_of
+
+if TYPE_CHECKING:
+    from relayctl.core.definition import Generation
+    from relayctl.core.model import CatchUp
+
+Name = tuple[str, str]
+"""App and schedule."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Armed:
+    """A schedule to fire: the definitions that may still owe something, and how the app wants it done.
+
+    `settled_until` is the instant (epoch seconds) up to which nothing is owed.
+    """
+
+    app: str
+    schedule: str
+    handler: str
+    jitter: timedelta
+    catch_up: CatchUp
+    generations: tuple[Generation, ...]
+    settled_until: int
+
+    @property
+    def name(self) -> Name:
+        """What identifies it."""
+        return self.app, self.schedule
+
+
+@dataclass(slots=True)
+class Job:
+    """The scheduling state of one schedule. Everything up to `cursor` (epoch seconds) is published or passed over."""
+
+    app: str
+    schedule: str
+    handler: str
+    jitter: timedelta
+    catch_up: CatchUp
+    timeline: Timeline
+    cursor: int
+    next_at: int | None = None
+    rank: int = 1
+    rank_seq: int = -1
+    stamp: int = 0
+    failures: int = 0
+    is_removed: bool = False
+    name: Name = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.name = (self.app, self.schedule)
+
+    def due_ms(self, at: int) -> int:
+        """When the firing of that instant is due: jitter moves it, identity keeps the instant."""
+        if not self.jitter:
+            return at * 1000
+        spread = jitter_of(occurrence_id(self.app, self.schedule, from_epoch(at)), self.jitter)
+        return at * 1000 + spread // timedelta(milliseconds=1)
+
+    def take(self, now_ms: int, horizon: int = DAY_S) -> Due:
+        """The firings that are due now."""
+        due = due_firings(self.timeline, self.cursor, now_ms // 1000, self.catch_up, horizon)
+        if not self.jitter or not due.firings:
+            return due
+        ripe = tuple(firing for firing in due.firings if self.due_ms(firing[0]) <= now_ms)
+        if len(ripe) == len(due.firings):
+            return due
+        return replace(due, firings=ripe, cursor=due.firings[len(ripe)][0] - 1)
+
+
+class Agenda:
+    """Jobs by name, and a heap of (due in ms, job). An entry whose stamp is not its job's is stale and skipped."""
+
+    def __init__(self, delay_ms: Callable[[Job], int]) -> None:
+        """`delay_ms` says how long after its due time this worker acts on a job."""
+        self._jobs: dict[Name, Job] = {}
+        self._heap: list[tuple[int, int, Job, int]] = []
+        self._order = count()
+        self._delay_ms = delay_ms
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(self._jobs.values())
+
+    def get(self, name: Name) -> Job | None:
+        """The job of that name."""
+        return self._jobs.get(name)
+
+    def arm(self, armed: Armed) -> Job:
+        """Add a job, or give the one of this name what is new. Unless when it fires changed, its timer stays."""
+        job = self._jobs.get(armed.name)
+        if job is None:
+            job = Job(
+                app=armed.app,
+                schedule=armed.schedule,
+                handler=armed.handler,
+                jitter=armed.jitter,
+                catch_up=armed.catch_up,
+                timeline=Timeline(armed.generations).since(armed.settled_until),
+                cursor=armed.settled_until,
+            )
+            self._jobs[armed.name] = job
+            self.plan(job)
+            return job
+        job.handler, job.catch_up = armed.handler, armed.catch_up
+        is_same = armed.generations[-1] == job.timeline.generations[-1] and armed.jitter == job.jitter
+        job.is_removed = False
+        if not is_same:
+            job.jitter = armed.jitter
+            # The outgoing definition still owes what lies before its end.
+            job.timeline = Timeline(_joined(job.timeline.generations, armed.generations)).since(job.cursor)
+            self.plan(job)
+        return job
+
+    def retire(self, name: Name, end_ms: int) -> None:
+        """End a job at that instant; what it owes up to then is still published."""
+        job = self._jobs.get(name)
+        if job is None:
+            return
+        *past, head = job.timeline.generations
+        job.timeline = Timeline([*past, replace(head, to_ms=end_ms)])
+        job.is_removed = True
+        self.plan(job)
+
+    def drop(self, name: Name) -> None:
+        """Forget a job at once."""
+        job = self._jobs.pop(name, None)
+        if job is not None:
+            job.stamp += 1
+
+    def plan(self, job: Job, not_before_ms: int = 0) -> None:
+        """Compute when the job is due next and queue it; a job that owes nothing more is forgotten if removed."""
+        job.stamp += 1
+        following = job.timeline.next_after(job.cursor)
+        job.next_at = None if following is None else following[0]
+        if following is None:
+            if job.is_removed:
+                self._jobs.pop(job.name, None)
+            return
+        due = max(self.due_ms_here(job, following[0]), not_before_ms)
+        heapq.heappush(self._heap, (due, next(self._order), job, job.stamp))
+
+    def due_ms_here(self, job: Job, at: int) -> int:
+        """When this worker acts on that firing."""
+        return job.due_ms(at) + self._delay_ms(job)
+
+    def pop_due(self, now_ms: int, most: int) -> list[Job]:
+        """Up to `most` jobs whose time has come, off the heap."""
+        found: list[Job] = []
+        while self._heap and len(found) < most:
+            due, _, job, stamp = self._heap[0]
+            if due > now_ms:
+                break
+            heapq.heappop(self._heap)
+            if stamp == job.stamp:
+                found.append(job)
+        return found
+
+    def next_due_ms(self) -> int | None:
+        """When the next job is due, or None."""
+        while self._heap and self._heap[0][3] != self._heap[0][2].stamp:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+
+def _joined(old: tuple[Generation, ...], new: tuple[Generation, ...]) -> list[Generation]:
+    """Both sets of definitions, each generation once; one that was the head ends where the next begins."""
+    if new[-1].gen < old[-1].gen:
+        # The registry was lost and counts from the beginning: what was known of it means nothing any more.
+        return list(new)
+    known = {item.gen: item for item in (*old, *new)}
+    ordered = [known[gen] for gen in sorted(known)]
+    ended = [
+        replace(item, to_ms=following.from_ms) if item.to_ms is None else item for item, following in pairwise(ordered)
+    ]
+    return [*ended, ordered[-1]]

@@ -1,0 +1,280 @@
+"""The supervisor's thread: owns the pool of children and nothing else, so a stalled broker delays no deadline.
+
+Other threads reserve capacity before they claim, hand claims over, and take what ended. Children die with the thread
+that spawned them, which is why this one lives as long as the worker.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from relayctl.core.facts import Emit, LoopFailed, OutputLine, RunStarted
+from relayctl.core.lifecycle import Claim, Kind
+from relayctl.core.occurrence import instant_from_text, instant_text
+from relayctl.runners.invocation import Ended, Outcome, Run
+from relayctl.runners.pool import Pool, Settled
+
+if TYPE_CHECKING:
+    from relayctl.host.clock import Clock
+    from relayctl.runners.build import Build
+
+_LONGEST_WAIT_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A claim and how its run ended, with wall times in milliseconds since 1970."""
+
+    claim: Claim
+    ended: Ended
+    started_ms: int
+    finished_ms: int
+
+
+class Executor:
+    """Runs claims. `run` owns the pool; everything else may be called from any thread."""
+
+    def __init__(
+        self,
+        *,
+        secrets: Callable[[str], str],
+        clock: Clock,
+        emit: Emit,
+        max_children: int,
+        base_environ: Mapping[str, str],
+        on_change: Callable[[], None],
+    ) -> None:
+        """`on_change` is called when something ended or capacity grew; it must not block."""
+        self._clock = clock
+        self._emit = emit
+        self._on_change = on_change
+        self._selector = selectors.DefaultSelector()
+        self._pool = Pool(
+            self._selector,
+            clock,
+            secrets,
+            self._line,
+            max_children=max_children,
+            base_environ=base_environ,
+        )
+        self._lock = threading.Lock()
+        self._orders: deque[Callable[[], None]] = deque()
+        self._capacity: dict[str, int] = {}
+        self._reserved: dict[str, int] = {}
+        self._claims: dict[str, Claim] = {}
+        self._finished: deque[Finished] = deque()
+        self._settled: deque[Settled] = deque()
+        self._apps: tuple[str, ...] = ()
+        self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._selector.register(self._wake_reader, selectors.EVENT_READ, self._drain_wakeups)
+        self._is_over = False
+
+    # What other threads call
+
+    def reserve(self, app: str, most: int) -> int:
+        """Take up to `most` places of an app that can start a run at once; how many were free."""
+        with self._lock:
+            free = max(0, min(most, self._capacity.get(app, 0) - self._reserved.get(app, 0)))
+            if free:
+                self._reserved[app] = self._reserved.get(app, 0) + free
+            return free
+
+    def give_back(self, app: str, count: int) -> None:
+        """Return reserved places that no claim came for."""
+        if count:
+            with self._lock:
+                self._reserved[app] = max(0, self._reserved.get(app, 0) - count)
+
+    def submit(self, claims: Sequence[Claim]) -> None:
+        """Start these claims; each uses up one reserved place of its app."""
+        with self._lock:
+            for claim in claims:
+                self._claims[claim.key] = claim
+        for claim in claims:
+            self._order(lambda claim=claim: self._start(claim))  # type: ignore[misc]  # bound now, not later
+
+    def demand(self, app: str, count: int) -> None:
+        """There is work for so many more runs: let the pool start children."""
+        self._order(lambda: self._pool.demand(app, count))
+
+    def deploy(self, builds: Sequence[Build]) -> None:
+        """Put builds in force."""
+        for build in builds:
+            self._order(lambda build=build: self._deploy(build))  # type: ignore[misc]  # bound now, not later
+
+    def retire(self, apps: Sequence[str]) -> None:
+        """Take apps out of service."""
+        for app in apps:
+            self._order(lambda app=app: self._retire(app))  # type: ignore[misc]  # bound now, not later
+
+    def stop_run(self, claim: Claim, reason: str) -> None:
+        """Kill the run of a claim that is not ours any more."""
+        self._order(lambda: self._pool.stop(claim.key, reason))
+
+    def interrupt_all(self, reason: str) -> None:
+        """End every run: SIGTERM, a grace, SIGKILL."""
+        self._order(lambda: self._pool.interrupt_all(reason))
+
+    def take_finished(self) -> list[Finished]:
+        """What ended since the last call."""
+        with self._lock:
+            finished, self._finished = list(self._finished), deque()
+        return finished
+
+    def take_settled(self) -> list[Settled]:
+        """Which builds serve now, and which were refused."""
+        with self._lock:
+            settled, self._settled = list(self._settled), deque()
+        return settled
+
+    def running(self) -> list[Claim]:
+        """Claims whose end has not been taken yet, those that are about to start included."""
+        with self._lock:
+            return list(self._claims.values())
+
+    def forget(self, claims: Sequence[Claim]) -> None:
+        """These claims are ended in the broker, or lost: their leases are renewed no more."""
+        with self._lock:
+            for claim in claims:
+                self._claims.pop(claim.key, None)
+
+    def close(self) -> None:
+        """Let the loop end: what still runs is killed."""
+        self._is_over = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Make the loop come round now."""
+        with suppress(BlockingIOError, OSError):
+            os.write(self._wake_writer, b"\0")
+
+    # The loop
+
+    def run(self) -> None:
+        """Supervise until `close`."""
+        try:
+            while not self._is_over:
+                try:
+                    self._turn()
+                except Exception as error:  # noqa: BLE001  children must never be left without their supervisor
+                    self._emit(LoopFailed(loop="executor", reason=f"{type(error).__name__}: {error}"))
+        finally:
+            self._pool.close()
+            self._collect()
+            self._on_change()
+
+    def _turn(self) -> None:
+        while self._orders:
+            self._orders.popleft()()
+        self._collect()
+        self._pool.turn(_LONGEST_WAIT_S if not self._orders else 0.0)
+        self._collect()
+
+    def _collect(self) -> None:
+        """Publish what ended and what could start now, and say so if either is news."""
+        ended = self._pool.take_ended()
+        settled = self._pool.take_settled()
+        now, now_ms = self._clock.monotonic(), int(self._clock.time() * 1000)
+        with self._lock:
+            for item in ended:
+                claim = self._claims[item.run.key]
+                self._finished.append(
+                    Finished(
+                        claim=claim,
+                        ended=item,
+                        started_ms=now_ms - int((now - item.started_at) * 1000),
+                        finished_ms=now_ms - int((now - item.finished_at) * 1000),
+                    )
+                )
+            self._settled.extend(settled)
+            capacity = {app: self._pool.capacity(app) for app in self._apps}
+            has_grown = any(free > self._capacity.get(app, 0) for app, free in capacity.items())
+            self._capacity = capacity
+        if ended or settled or has_grown:
+            self._on_change()
+
+    def _order(self, order: Callable[[], None]) -> None:
+        self._orders.append(order)
+        self.wake()
+
+    def _drain_wakeups(self, _mask: int) -> None:
+        with suppress(BlockingIOError):
+            while os.read(self._wake_reader, 4096):
+                pass
+
+    def _deploy(self, build: Build) -> None:
+        self._pool.deploy(build)
+        self._apps = tuple({*self._apps, build.app})
+
+    def _retire(self, app: str) -> None:
+        self._pool.retire(app)
+        self._apps = tuple(name for name in self._apps if name != app)
+
+    def _start(self, claim: Claim) -> None:
+        with self._lock:
+            self._reserved[claim.app] = max(0, self._reserved.get(claim.app, 0) - 1)
+            self._capacity[claim.app] = max(0, self._capacity.get(claim.app, 0) - 1)
+        self._emit(
+            RunStarted(
+                app=claim.app,
+                handler=claim.descriptor.handler,
+                message=claim.message,
+                attempt=claim.attempt,
+                schedule=claim.descriptor.schedule,
+                scheduled_at=scheduled_at(claim),
+            )
+        )
+        self._pool.start(self._run_of(claim))
+
+    def _run_of(self, claim: Claim) -> Run:
+        timeout = timedelta(milliseconds=claim.descriptor.timeout_ms)
+        deadline = self._clock.now() + timeout
+        return Run(
+            key=claim.key,
+            app=claim.app,
+            handler=claim.descriptor.handler,
+            stdin=claim.payload().encode(),
+            variables=variables_of(claim, instant_text(deadline.replace(microsecond=0))),
+            timeout_s=timeout.total_seconds(),
+            label=f"{claim.app}/{claim.descriptor.handler}@{claim.message}",
+            timeout_from=claim.descriptor.timeout_from,
+        )
+
+    def _line(self, run: Run, stream: str, line: str) -> None:
+        self._emit(OutputLine(label=run.label, stream=stream, line=line))
+
+
+def scheduled_at(claim: Claim) -> datetime | None:
+    """The instant that an occurrence's claim is for."""
+    text = claim.scheduled_at
+    return instant_from_text(text) if text else None
+
+
+def variables_of(claim: Claim, deadline: str) -> dict[str, str]:
+    """The RELAY_* variables of a run."""
+    variables = {
+        "RELAY_APP": claim.app,
+        "RELAY_HANDLER": claim.descriptor.handler,
+        "RELAY_ATTEMPT": str(claim.attempt),
+        "RELAY_MESSAGE_ID": claim.message,
+        "RELAY_DEADLINE": deadline,
+    }
+    if claim.descriptor.schedule is not None:
+        variables["RELAY_SCHEDULE"] = claim.descriptor.schedule
+    if claim.slot.kind is Kind.SCHEDULE:
+        variables["RELAY_SCHEDULED_AT"] = claim.scheduled_at
+        variables["RELAY_OCCURRENCE_ID"] = f"schedule:{claim.app}:{claim.descriptor.schedule}:{claim.scheduled_at}"
+    return variables
+
+
+def is_charged(ended: Ended) -> bool:
+    """Whether the end counts as an attempt: not when the handler was cut by us or never began for our reasons."""
+    return ended.outcome not in {Outcome.INTERRUPTED, Outcome.REFUSED}

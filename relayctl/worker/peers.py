@@ -1,0 +1,79 @@
+"""The live fleet as this worker sees it, and the order in which workers act on each schedule.
+
+Correctness never rests on this: whoever comes second hears `duplicate`. It keeps a healthy fleet from paying
+workers times schedules.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from relayctl.core.timing import delay_of_rank, rank_of
+from relayctl.store.fleet import LIVE_MS, Holdings, WorkerRecord
+
+if TYPE_CHECKING:
+    from relayctl.store.fleet import Fleet
+    from relayctl.worker.agenda import Job
+
+_MS = timedelta(milliseconds=1)
+
+
+class Peers:
+    """Live workers and what they hold. `seq` counts the changes that can alter an order."""
+
+    def __init__(self, fleet: Fleet, worker: str) -> None:
+        self._fleet = fleet
+        self._worker = worker
+        self._records: dict[str, WorkerRecord] = {}
+        self._holdings: dict[str, Holdings] = {}
+        self._by_app: dict[str, tuple[str, ...]] = {}
+        self.seq = 0
+
+    @property
+    def records(self) -> tuple[WorkerRecord, ...]:
+        """The records of all live workers."""
+        return tuple(self._records.values())
+
+    @property
+    def holdings(self) -> dict[str, Holdings]:
+        """What each live worker holds."""
+        return dict(self._holdings)
+
+    def update(self, now_ms: int) -> None:
+        """Look at the fleet again; holdings are read only where they changed."""
+        records = {record.id: record for record in self._fleet.records() if now_ms - record.beat_ms < LIVE_MS}
+        stale = [
+            name
+            for name, record in records.items()
+            if name not in self._holdings or self._records[name].holdings_seq != record.holdings_seq
+        ]
+        holdings = {name: held for name, held in self._holdings.items() if name in records}
+        holdings |= self._fleet.holdings(stale)
+        by_app = _by_app(records, holdings)
+        # A record without its list yet is asked for again next time.
+        self._records = {name: record for name, record in records.items() if name in holdings}
+        self._holdings = holdings
+        if by_app != self._by_app:
+            self._by_app = by_app
+            self.seq += 1
+
+    def delay_ms(self, job: Job) -> int:
+        """How long after its due time this worker acts on the job."""
+        if job.rank_seq != self.seq:
+            job.rank = rank_of(self._worker, self._by_app.get(job.app, ()), f"{job.app}/{job.schedule}")
+            job.rank_seq = self.seq
+        return delay_of_rank(job.rank) // _MS
+
+    def holders(self, name: str) -> dict[str, str]:
+        """Which live worker holds which definition (its hash) of `app/schedule`."""
+        return {worker: held.schedules[name] for worker, held in self._holdings.items() if name in held.schedules}
+
+
+def _by_app(records: dict[str, WorkerRecord], holdings: dict[str, Holdings]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
+    for worker, record in sorted(records.items()):
+        if record.is_publishing and worker in holdings:
+            for app in holdings[worker].apps:
+                found.setdefault(app, []).append(worker)
+    return {app: tuple(workers) for app, workers in found.items()}

@@ -1,0 +1,185 @@
+"""The process around a worker: chooses the broker, listens for signals, drains, and leaves nothing behind.
+
+Signals are only noted in their handlers; the main thread acts on them.
+"""
+
+from __future__ import annotations
+
+import queue
+import signal
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from relayctl.broker.choose import Choice, resolve_broker
+from relayctl.core.facts import BrokerBack, BrokerLost, BrokerStarted, BrokerWarning, Emit, LoopFailed
+from relayctl.errors import RelayError
+from relayctl.host.secrets import SecretStore
+from relayctl.host.state import StateDir
+from relayctl.runners.environ import base_environ
+from relayctl.sources.directory import DirectorySource
+from relayctl.sources.watch import DirectoryWatch, Hint
+from relayctl.store.connect import check_server, connect
+from relayctl.store.keys import Keys
+from relayctl.worker.worker import Options, Worker
+
+if TYPE_CHECKING:
+    from relayctl.broker.watch import BrokerEvent
+    from relayctl.host.clock import Clock
+    from relayctl.settings import Settings
+
+MAX_CHILDREN = 64
+_LOOK_S = 1.0
+_STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """How this process serves, beyond the settings."""
+
+    only: Collection[str] = ()
+    is_polling: bool = False
+
+
+class Signals:
+    """What the process was asked to do, in order. A second stop, or SIGQUIT, means: do not wait."""
+
+    def __init__(self) -> None:
+        # A SimpleQueue may be filled from a signal handler at any moment.
+        self._asked: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._previous: dict[int, Any] = {}
+
+    def listen(self) -> None:
+        """Take over the signals; called in the main thread."""
+        for number in (*_STOPPING, signal.SIGHUP):
+            self._previous[number] = signal.signal(number, self._note)
+
+    def restore(self) -> None:
+        """Give the signals back."""
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def next(self, timeout_s: float) -> signal.Signals | None:
+        """The next signal, or None when none came in time."""
+        with suppress(queue.Empty):
+            return signal.Signals(self._asked.get(timeout=timeout_s))
+        return None
+
+    def hurry(self) -> bool:
+        """Whether another stop has come: asked while draining."""
+        with suppress(queue.Empty):
+            while True:
+                if self._asked.get_nowait() in _STOPPING:
+                    return True
+        return False
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self._asked.put(number)
+
+
+def serve(settings: Settings, serving: Serving, *, clock: Clock, emit: Emit) -> None:
+    """Run a worker until it is told to stop. Raises RelayError when it cannot start, or when one of its loops died."""
+    signals = Signals()
+    signals.listen()
+    state = StateDir(settings.state_dir).create()
+    broker = resolve_broker(explicit_url=settings.redis_url, state=state, may_start=True, clock=clock)
+    try:
+        _look_at(broker, clock, emit)
+        worker = _worker(settings, serving, broker, state, clock, emit)
+        _serve(worker, signals)
+    finally:
+        broker.close()
+        signals.restore()
+
+
+def _serve(worker: Worker, signals: Signals) -> None:
+    try:
+        worker.start()
+        reason, dead = _until_stopped(worker, signals)
+    except BaseException:
+        worker.drain("a failed start", lambda: True)
+        raise
+    worker.drain(reason, (lambda: True) if reason == signal.SIGQUIT.name or dead else signals.hurry)
+    if dead:
+        raise RelayError(f"the {dead} loop of this worker died", help="start it again; what it held goes to its peers")
+
+
+def _until_stopped(worker: Worker, signals: Signals) -> tuple[str, str | None]:
+    while True:
+        asked = signals.next(_LOOK_S)
+        if asked == signal.SIGHUP:
+            worker.reconcile()
+        elif asked is not None:
+            return asked.name, None
+        dead = worker.dead_loop()
+        if dead is not None:
+            return f"the death of its {dead} loop", dead
+
+
+def _worker(settings: Settings, serving: Serving, broker: Choice, state: StateDir, clock: Clock, emit: Emit) -> Worker:
+    def watch(hint: Hint) -> DirectoryWatch:
+        return DirectoryWatch(
+            settings.apps,
+            debounce_ms=settings.debounce // timedelta(milliseconds=1),
+            is_polling=serving.is_polling,
+            clock=clock,
+            on_hint=hint,
+            on_trouble=lambda reason: emit(LoopFailed(loop="watch", reason=reason)),
+        )
+
+    return Worker(
+        target=broker.target,
+        keys=Keys(settings.namespace),
+        source=DirectorySource(settings.apps, clock, only=serving.only),
+        watch=watch,
+        resolve_secret=SecretStore(settings.secrets_dir, state.path / "secrets").resolve,
+        options=Options(
+            drain=settings.drain,
+            resync=settings.resync_interval,
+            cap=settings.max_timeout,
+            max_event_bytes=settings.max_event_bytes,
+            max_children=MAX_CHILDREN,
+            base_environ=base_environ(),
+        ),
+        clock=clock,
+        emit=emit,
+    )
+
+
+def _look_at(broker: Choice, clock: Clock, emit: Emit) -> None:
+    """Check the server, say what is worth saying, and keep an embedded one alive."""
+    client = connect(broker.target)
+    try:
+        facts = check_server(client)
+    finally:
+        client.close()
+    if broker.embedded is not None and broker.endpoint is not None:
+        if broker.endpoint.owner:
+            emit(BrokerStarted(pid=broker.endpoint.pid, flavour=facts.flavour, version=facts.version_text))
+        broker.embedded.watch(_listener(clock, emit))
+    if facts.is_evicting:
+        emit(
+            BrokerWarning(
+                reason=f"maxmemory-policy is {facts.maxmemory_policy}: under memory pressure it may drop the record "
+                "that an instant was published, and run it twice; set it to noeviction"
+            )
+        )
+
+
+def _listener(clock: Clock, emit: Emit) -> Callable[[BrokerEvent], None]:
+    lost_at = clock.monotonic()
+
+    def listen(event: BrokerEvent) -> None:
+        nonlocal lost_at
+        if event.kind == "lost":
+            lost_at = clock.monotonic()
+            emit(BrokerLost(reason="the embedded server is gone"))
+        elif event.kind == "failed" and event.error is not None:
+            emit(BrokerLost(reason=event.error.message))
+        else:
+            emit(BrokerBack(after=timedelta(seconds=clock.monotonic() - lost_at)))
+
+    return listen

@@ -1,0 +1,375 @@
+"""Makes this worker run what its source says: load what changed, keep the last good of what is broken, swap the rest.
+
+Additions and edits go live at once; removals and reports of broken files wait until the tree has been quiet. Nothing
+that was not edited is touched. What the registry makes of it is the registrar's business.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from relayctl.core.facts import AppBroken, AppLoaded, AppRemoved, Emit, LoopFailed, RemovalHeld, SourceBack, SourceLost
+from relayctl.errors import BrokerError
+from relayctl.store.definitions import Mode
+from relayctl.store.fleet import Holdings
+from relayctl.worker.snapshot import LiveApp, Snapshot
+
+if TYPE_CHECKING:
+    from relayctl.core.model import Schedule
+    from relayctl.host.clock import Clock
+    from relayctl.sources.directory import DirectorySource, View
+    from relayctl.store.fleet import Fleet, Pulse
+    from relayctl.templates.load import Loaded
+    from relayctl.worker.agenda import Name
+    from relayctl.worker.registrar import Registrar
+
+QUIET_S = 2.0
+HOUSEKEEPING_S = 2.0
+_MOST_REMOVED = 5
+_MOST_REMOVED_SHARE = 0.2
+_RESYNC_SPREAD = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What a pass changes: the apps to deploy, the apps to take out, the schedules that end."""
+
+    deployed: Mapping[str, LiveApp]
+    removed: frozenset[str]
+    ended: frozenset[Name]
+
+
+class Reconciler:
+    """The loop from the source to what runs. `run` owns it; `hint` and `on_pulse` may be called from anywhere."""
+
+    def __init__(
+        self,
+        *,
+        source: DirectorySource,
+        registrar: Registrar,
+        fleet: Fleet,
+        worker: str,
+        swap: Callable[[Snapshot, Changes], None],
+        announce: Callable[[], None],
+        clock: Clock,
+        resync: timedelta | None,
+        emit: Emit,
+    ) -> None:
+        """`swap` puts a snapshot in force, `announce` makes the heartbeat say what is held now."""
+        self._source = source
+        self._registrar = registrar
+        self._fleet = fleet
+        self._worker = worker
+        self._swap = swap
+        self._announce = announce
+        self._clock = clock
+        self._resync = resync
+        self._emit = emit
+        self._wake = threading.Event()
+        self._hints: set[str] | None = set()
+        self._superseded: set[Name] = set()
+        self._hints_lock = threading.Lock()
+        self._snapshot = Snapshot()
+        self._loaded: dict[str, tuple[str, Loaded]] = {}
+        self._told_broken: dict[str, str] = {}
+        self._revision = ""
+        self._changed_at = 0.0
+        self._is_lost = False
+        self._held = ""
+        self._is_first = True
+        self._is_pending = False
+        self._is_registered = True
+        self._look_at = 0.0
+        self._house_at = 0.0
+        self._pulse: Pulse | None = None
+        self._epoch = ""
+        self._held_text = ""
+        # Read by the tick loop for the heartbeat, so plain values that are replaced whole.
+        self.holdings_seq = 0
+        self.drift = 0
+        self.broken_names: tuple[str, ...] = ()
+        self.last_pass_at = clock.monotonic()
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What is live."""
+        return self._snapshot
+
+    @property
+    def revision(self) -> str:
+        """The digest of the tree as it was last seen."""
+        return self._revision
+
+    @property
+    def broken(self) -> dict[str, Loaded]:
+        """The apps whose newest files have errors."""
+        return {name: loaded for name, (_, loaded) in self._loaded.items() if loaded.app is None}
+
+    @property
+    def is_source_lost(self) -> bool:
+        """Whether the source could not be read at the last look."""
+        return self._is_lost
+
+    @property
+    def held_removal(self) -> str:
+        """The revision whose removals wait for consent, or empty."""
+        return self._held
+
+    def hint(self, touched: Collection[str] | None) -> None:
+        """Something changed in these apps, or anywhere (None): look soon."""
+        with self._hints_lock:
+            if touched is None or self._hints is None:
+                self._hints = None
+            else:
+                self._hints |= set(touched)
+        self._wake.set()
+
+    def on_pulse(self, pulse: Pulse) -> None:
+        """Hear a heartbeat's answer; cheap, since the tick loop calls it."""
+        before, self._pulse = self._pulse, pulse
+        if before is None or (before.definitions_seq, before.epoch) != (pulse.definitions_seq, pulse.epoch):
+            self._wake.set()
+
+    def refresh(self, names: Collection[Name]) -> None:
+        """The registry knows another definition of these schedules: ask it soon."""
+        with self._hints_lock:
+            self._superseded |= set(names)
+        self._wake.set()
+
+    def run(self, stop: threading.Event) -> None:
+        """Come round until `stop` is set; whoever sets it also calls `wake`."""
+        while not stop.is_set():
+            wait_s = HOUSEKEEPING_S
+            try:
+                wait_s = self.step()
+            except BrokerError:
+                # The tick loop tells of it; what was not registered is tried again.
+                self._is_registered = False
+            except Exception as error:  # noqa: BLE001  a bad file must not end reconciling
+                self._emit(LoopFailed(loop="reconciler", reason=f"{type(error).__name__}: {error}"))
+            self._clock.wait(self._wake, wait_s)
+            self._wake.clear()
+
+    def wake(self) -> None:
+        """Make the loop come round now."""
+        self._wake.set()
+
+    def step(self) -> float:
+        """One pass; the seconds until the next is due."""
+        now = self._clock.monotonic()
+        touched = self._take_hints()
+        is_due = now >= self._look_at
+        if is_due or touched is None or touched or self._is_pending or not self._is_registered:
+            self._look(None if is_due or touched is None else touched, now)
+            if is_due:
+                self._plan_look(now)
+        self._keep_house(now)
+        self.drift = len(self._registrar.behind)
+        self.broken_names = tuple(sorted(self.broken))
+        self.last_pass_at = self._clock.monotonic()
+        wait = min(self._look_at, self._house_at) - self._clock.monotonic()
+        return max(0.0, min(wait, 0.25) if self._is_pending else wait)
+
+    def _take_hints(self) -> set[str] | None:
+        with self._hints_lock:
+            hints, self._hints = self._hints, set()
+        return hints
+
+    def _plan_look(self, now: float) -> None:
+        if self._resync is None:
+            self._look_at = float("inf")
+            return
+        spread = 1 + random.uniform(-_RESYNC_SPREAD, _RESYNC_SPREAD)  # noqa: S311  not for secrecy
+        self._look_at = now + self._resync.total_seconds() * spread
+
+    # The tree
+
+    def _look(self, touched: set[str] | None, now: float) -> None:
+        view = self._source.look(touched)
+        if view.trouble is not None:
+            self._tell_lost(view.trouble)
+            return
+        self._tell_back()
+        if view.revision != self._revision:
+            self._revision, self._changed_at = view.revision, now
+        is_quiet = self._is_first or (now - self._changed_at >= QUIET_S and not view.is_busy)
+        self._load(view)
+        self._apply(view, is_quiet)
+        self._is_first = False
+
+    def _load(self, view: View) -> None:
+        for name, sighting in view.apps.items():
+            known = self._loaded.get(name)
+            if known is None or known[0] != sighting.digest:
+                self._loaded[name] = (sighting.digest, self._source.load(name))
+        for name in self._loaded.keys() - view.apps.keys():
+            del self._loaded[name]
+
+    def _apply(self, view: View, is_quiet: bool) -> None:
+        live = dict(self._snapshot.live)
+        wanted = {
+            name: LiveApp(
+                app=loaded.app,
+                revision=digest,
+                template=loaded.template_digest,
+                directory=view.apps[name].directory,
+            )
+            for name, (digest, loaded) in self._loaded.items()
+            if loaded.app is not None
+        }
+        kept = live.keys() - wanted.keys() if not is_quiet else live.keys() & self.broken.keys()
+        following = {**{name: live[name] for name in kept}, **wanted}
+        following = self._guarded(live, following, view.revision)
+        self._is_pending = not is_quiet and bool(self.broken.keys() | (live.keys() - wanted.keys()))
+        if is_quiet:
+            self._tell_broken()
+        self._put_in_force(live, following)
+
+    def _guarded(self, live: dict[str, LiveApp], following: dict[str, LiveApp], revision: str) -> dict[str, LiveApp]:
+        """`following` without its removals, where these are too many to be meant and nobody has consented."""
+        before, after = _names(live), _names(following)
+        removed = len(before - after)
+        is_emptied = bool(live) and not following
+        is_large = removed > _MOST_REMOVED and removed > _MOST_REMOVED_SHARE * len(before)
+        if not (is_emptied or is_large) or self._fleet.has_consent(revision):
+            self._held = ""
+            return following
+        if self._held != revision:
+            self._held = revision
+            self._emit(RemovalHeld(revision=revision, removed=removed, total=len(before)))
+        losing = {name for name in live if _names({name: live[name]}) - after or name not in following}
+        return {**following, **{name: live[name] for name in losing}}
+
+    def _put_in_force(self, live: dict[str, LiveApp], following: dict[str, LiveApp]) -> None:
+        deployed = {name: item for name, item in following.items() if live.get(name) != item}
+        removed = frozenset(live.keys() - following.keys())
+        ended = _names(live) - _names(following)
+        if deployed or removed:
+            self._snapshot = Snapshot(following, self._snapshot.seq + 1)
+            self._swap(self._snapshot, Changes(deployed=deployed, removed=removed, ended=frozenset(ended)))
+        self._tell_changed(live, deployed, removed)
+        if deployed or removed or not self._is_registered:
+            self._is_registered = False
+            self._register()
+            self._is_registered = True
+
+    def _register(self) -> None:
+        schedules = _schedules(self._snapshot.live)
+        mode = Mode.START if self.holdings_seq == 0 else Mode.EDIT
+        self._registrar.withdraw(self._registrar.hashes.keys() - schedules.keys())
+        self._registrar.propose(schedules, mode)
+        self._hold()
+
+    def _hold(self) -> None:
+        holdings = Holdings(
+            apps={name: item.revision for name, item in self._snapshot.live.items()},
+            schedules={f"{app}/{name}": hash_ for (app, name), hash_ in self._registrar.hashes.items()},
+        )
+        self._fleet.hold(self._worker, holdings)
+        self.holdings_seq += 1
+        self._announce()
+
+    # The fleet
+
+    def _keep_house(self, now: float) -> None:
+        pulse = self._pulse
+        if pulse is not None:
+            if self._epoch and pulse.epoch != self._epoch:
+                self._registrar.forget_registry()
+                self._hold()
+            self._epoch = pulse.epoch
+            self._registrar.follow(pulse.definitions_seq)
+        with self._hints_lock:
+            superseded, self._superseded = self._superseded, set()
+        if superseded:
+            self._registrar.refresh(superseded)
+        if now < self._house_at:
+            return
+        self._house_at = now + HOUSEKEEPING_S
+        if self.holdings_seq and not self._fleet.keep_holdings(self._worker):
+            self._hold()
+        self._registrar.adopt_unheld()
+        if not (self._source.is_partial or self._is_lost or self._is_pending or self._held or self._is_first):
+            self._bury_orphans()
+
+    def _bury_orphans(self) -> None:
+        orphans = self._registrar.orphans()
+        if not orphans:
+            return
+        total = len(orphans) + len(self._registrar.hashes)
+        is_large = len(orphans) > _MOST_REMOVED and len(orphans) > _MOST_REMOVED_SHARE * total
+        is_all = not self._registrar.hashes
+        if (is_large or is_all) and not self._fleet.has_consent(self._revision):
+            if self._held_text != self._revision:
+                self._held_text = self._revision
+                self._emit(RemovalHeld(revision=self._revision, removed=len(orphans), total=total))
+            return
+        self._registrar.bury(orphans)
+
+    # What is told
+
+    def _tell_lost(self, reason: str) -> None:
+        if not self._is_lost:
+            self._is_lost = True
+            self._emit(SourceLost(source=self._source.label, reason=reason))
+
+    def _tell_back(self) -> None:
+        if self._is_lost:
+            self._is_lost = False
+            self._emit(SourceBack(source=self._source.label))
+
+    def _tell_broken(self) -> None:
+        for name, loaded in self.broken.items():
+            digest = self._loaded[name][0]
+            if self._told_broken.get(name) == digest:
+                continue
+            self._told_broken[name] = digest
+            errors = [problem for problem in loaded.problems if problem.is_error]
+            first = errors[0]
+            self._emit(
+                AppBroken(
+                    app=name,
+                    place=f"{first.place.file}:{first.place.line}",
+                    code=first.code,
+                    problem=first.message,
+                    problems=len(errors),
+                    others=len(self._loaded) - len(self.broken),
+                    has_last_good=name in self._snapshot.live,
+                )
+            )
+
+    def _tell_changed(
+        self, live: dict[str, LiveApp], deployed: Mapping[str, LiveApp], removed: Collection[str]
+    ) -> None:
+        recovered = [name for name in self._told_broken if name in self._loaded and name not in self.broken]
+        for name in sorted({*deployed, *recovered}):
+            old = _schedules({name: live[name]}) if name in live else {}
+            new = _schedules({name: self._snapshot.live[name]})
+            self._emit(
+                AppLoaded(
+                    app=name,
+                    revision=self._snapshot.live[name].revision[:12],
+                    added=len(new.keys() - old.keys()),
+                    changed=sum(1 for key in new.keys() & old.keys() if new[key] != old[key]),
+                    removed=len(old.keys() - new.keys()),
+                    was_broken=name in recovered,
+                )
+            )
+        for name in recovered:
+            del self._told_broken[name]
+        for name in sorted(removed):
+            self._told_broken.pop(name, None)
+            self._emit(AppRemoved(app=name, schedules=len(live[name].app.schedules)))
+
+
+def _schedules(live: Mapping[str, LiveApp]) -> dict[Name, Schedule]:
+    return {(name, schedule.name): schedule for name, item in live.items() for schedule in item.app.schedules}
+
+
+def _names(live: Mapping[str, LiveApp]) -> set[Name]:
+    return set(_schedules(live))

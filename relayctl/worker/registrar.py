@@ -1,0 +1,273 @@
+"""Keeps the registry and this worker's schedules in step: proposes what the files hold, arms what the fleet decided.
+
+A worker whose definition is superseded is `behind`: it fires the head's stored definition, shows the drift and
+disturbs nobody; it takes over only when no live worker has held the head for thirty seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from relayctl.core.definition import TOMBSTONE, Firing, Spec
+from relayctl.core.facts import Emit, ScheduleBehind
+from relayctl.store.definitions import Head, Mode, Proposal, Verdict
+from relayctl.worker.agenda import Armed, Name
+
+if TYPE_CHECKING:
+    from relayctl.core.definition import Generation
+    from relayctl.core.model import Schedule
+    from relayctl.host.clock import Clock
+    from relayctl.store.definitions import Definitions
+    from relayctl.worker.peers import Peers
+    from relayctl.worker.scheduler import Scheduler
+
+ADOPT_AFTER_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Own:
+    """What this worker's files say of one schedule, and the generation that says the same (0: none in force does)."""
+
+    schedule: Schedule
+    spec: Spec
+    held_gen: int = 0
+
+
+class Registrar:
+    """One worker's side of the registry. Used by the reconciler's thread alone."""
+
+    def __init__(
+        self, *, definitions: Definitions, scheduler: Scheduler, peers: Peers, clock: Clock, worker: str, emit: Emit
+    ) -> None:
+        self._definitions = definitions
+        self._scheduler = scheduler
+        self._peers = peers
+        self._clock = clock
+        self._worker = worker
+        self._emit = emit
+        self._own: dict[Name, Own] = {}
+        self._heads: dict[Name, Head] = {}
+        self._unheld_since: dict[Name, float] = {}
+        self._withdrawn: dict[Name, int] = {}
+        self._seq = -1
+
+    @property
+    def hashes(self) -> dict[Name, str]:
+        """The definitions that this worker's files hold."""
+        return {name: own.spec.hash for name, own in self._own.items()}
+
+    @property
+    def behind(self) -> dict[Name, Head]:
+        """The schedules where the fleet runs another definition than this worker's files hold."""
+        return {
+            name: head
+            for name, head in self._heads.items()
+            if name in self._own and head.hash != self._own[name].spec.hash
+        }
+
+    def propose(self, schedules: Mapping[Name, Schedule], mode: Mode) -> dict[Name, Verdict]:
+        """Make these the files' definitions, and register those whose firing is new or changed."""
+        changed: list[tuple[Name, Own]] = []
+        rearmed: list[Name] = []
+        for name, schedule in schedules.items():
+            known = self._own.get(name)
+            spec = Spec.of(schedule)
+            held_gen = self._withdrawn.get(name, 0) if known is None else known.held_gen
+            own = Own(schedule=schedule, spec=spec, held_gen=held_gen)
+            if known is None or known.spec.hash != spec.hash or name not in self._heads:
+                changed.append((name, own))
+            elif known.schedule != schedule:
+                rearmed.append(name)
+                self._own[name] = own
+        verdicts = self._register(
+            [
+                Proposal(
+                    app=name[0],
+                    schedule=name[1],
+                    mode=mode,
+                    hash=own.spec.hash,
+                    spec=own.spec.text,
+                    held_gen=own.held_gen,
+                )
+                for name, own in changed
+            ],
+            dict(changed),
+        )
+        self._arm(rearmed)
+        return verdicts
+
+    def withdraw(self, names: Iterable[Name]) -> dict[Name, Verdict]:
+        """Take schedules out of the fleet that left this worker's readable tree while it watched."""
+        proposals = [
+            Proposal(
+                app=name[0],
+                schedule=name[1],
+                mode=Mode.EDIT,
+                hash=TOMBSTONE,
+                spec="",
+                held_gen=self._own[name].held_gen,
+            )
+            for name in names
+            if name in self._own
+        ]
+        answers = self._definitions.register(proposals)
+        verdicts: dict[Name, Verdict] = {}
+        for proposal, (verdict, head) in zip(proposals, answers, strict=True):
+            name = (proposal.app, proposal.schedule)
+            verdicts[name] = verdict
+            del self._own[name]
+            self._unheld_since.pop(name, None)
+            if head is not None and head.hash == TOMBSTONE:
+                self._withdrawn[name] = head.gen
+                self._take({name: head})
+            else:
+                # Somebody else's definition is in force: it is theirs to fire.
+                self._scheduler.drop([name])
+        return verdicts
+
+    def follow(self, seq: int) -> None:
+        """Take over what others changed in the registry up to that count."""
+        if seq == self._seq:
+            return
+        names = None if self._seq < 0 or seq < self._seq else self._definitions.changes_since(self._seq)
+        looked_at = self._own if names is None else [name for name in names if name in self._own]
+        self.refresh(looked_at)
+        self._seq = seq
+
+    def refresh(self, names: Iterable[Name]) -> None:
+        """Read these heads again and arm what they say; a schedule that the registry lost is registered again."""
+        wanted = [name for name in names if name in self._own]
+        heads = self._definitions.heads(wanted)
+        self._take(heads)
+        lost = {name: self._own[name].schedule for name in wanted if name not in heads}
+        if lost:
+            for name in lost:
+                self._heads.pop(name, None)
+                self._own[name] = replace(self._own[name], held_gen=0)
+            self.propose(lost, Mode.START)
+
+    def forget_registry(self) -> None:
+        """The broker is another one than before: register everything again, as on a start."""
+        self._heads.clear()
+        self._seq = -1
+        own = {name: item.schedule for name, item in self._own.items()}
+        self._own = {name: replace(item, held_gen=0) for name, item in self._own.items()}
+        self.propose(own, Mode.START)
+
+    def adopt_unheld(self) -> None:
+        """Put this worker's definitions in force where no live worker has held the head for long enough."""
+        ripe = self._ripe(self.behind)
+        self._register(
+            [
+                Proposal(
+                    app=name[0],
+                    schedule=name[1],
+                    mode=Mode.ADOPT,
+                    hash=self._own[name].spec.hash,
+                    spec=self._own[name].spec.text,
+                    held_gen=head.gen,
+                )
+                for name, head in ripe.items()
+            ],
+            {},
+        )
+
+    def orphans(self) -> dict[Name, Head]:
+        """Schedules in the registry that neither this worker's files nor any live worker has held for long enough."""
+        names = self._definitions.all_names() - self._own.keys()
+        return self._ripe(self._definitions.heads(names), any_hash=True)
+
+    def bury(self, orphans: Mapping[Name, Head]) -> None:
+        """Remove orphans from the registry, unless their head has changed since it was looked at."""
+        self._definitions.register(
+            [
+                Proposal(app=name[0], schedule=name[1], mode=Mode.ADOPT, hash=TOMBSTONE, spec="", held_gen=head.gen)
+                for name, head in orphans.items()
+            ]
+        )
+
+    def _ripe(self, heads: Mapping[Name, Head], *, any_hash: bool = False) -> dict[Name, Head]:
+        now = self._clock.monotonic()
+        ripe: dict[Name, Head] = {}
+        for name, head in heads.items():
+            holders = self._peers.holders(f"{name[0]}/{name[1]}")
+            if any(any_hash or held == head.hash for worker, held in holders.items() if worker != self._worker):
+                self._unheld_since.pop(name, None)
+            elif now - self._unheld_since.setdefault(name, now) >= ADOPT_AFTER_S:
+                ripe[name] = head
+        return ripe
+
+    def _register(self, proposals: Sequence[Proposal], own: Mapping[Name, Own]) -> dict[Name, Verdict]:
+        answers = self._definitions.register(proposals)
+        # Only what the registry heard of counts as proposed: an error above leaves the next pass to try again.
+        self._own |= own
+        for name in own:
+            self._withdrawn.pop(name, None)
+        heads: dict[Name, Head] = {}
+        verdicts: dict[Name, Verdict] = {}
+        for proposal, (verdict, head) in zip(proposals, answers, strict=True):
+            name = (proposal.app, proposal.schedule)
+            verdicts[name] = verdict
+            if head is not None:
+                heads[name] = head
+        self._take(heads)
+        return verdicts
+
+    def _take(self, heads: Mapping[Name, Head]) -> None:
+        for name, head in heads.items():
+            before = self._heads.get(name)
+            self._heads[name] = head
+            own = self._own.get(name)
+            if own is None:
+                continue
+            if own.spec.hash == head.hash:
+                self._unheld_since.pop(name, None)
+                if own.held_gen != head.gen:
+                    self._own[name] = replace(own, held_gen=head.gen)
+            elif before is None or before.hash != head.hash:
+                self._tell_behind(name, head)
+        self._arm(heads)
+
+    def _arm(self, names: Iterable[Name]) -> None:
+        armed: list[Armed] = []
+        for name in names:
+            head, own = self._heads[name], self._own.get(name)
+            if head.hash == TOMBSTONE:
+                self._scheduler.retire([name], head.from_ms)
+            elif own is None:
+                continue
+            elif not Firing.from_spec(head.spec).is_comparable:
+                self._scheduler.drop([name])
+            else:
+                armed.append(
+                    Armed(
+                        app=name[0],
+                        schedule=name[1],
+                        handler=own.schedule.contract.handler,
+                        jitter=own.schedule.jitter,
+                        catch_up=own.schedule.catch_up,
+                        generations=self._generations(head),
+                        settled_until=head.settled_until,
+                    )
+                )
+        self._scheduler.arm(armed)
+
+    def _generations(self, head: Head) -> tuple[Generation, ...]:
+        if head.gen == 1 or head.settled_until * 1000 >= head.from_ms:
+            return (head.generation,)
+        return tuple(
+            item
+            for item in self._definitions.generations(head.app, head.schedule)
+            if item.to_ms is None or item.to_ms > head.settled_until * 1000
+        ) or (head.generation,)
+
+    def _tell_behind(self, name: Name, head: Head) -> None:
+        if head.hash == TOMBSTONE:
+            reason = "the fleet has removed it"
+        elif Firing.from_spec(head.spec).is_comparable:
+            reason = "the fleet runs a newer definition"
+        else:
+            reason = "the fleet's definition rests on another evaluator or other zone data"
+        self._emit(ScheduleBehind(app=name[0], schedule=name[1], reason=reason))

@@ -1,0 +1,331 @@
+"""One worker: makes its loops, starts them in order, drains them in order. What they do is in their own modules."""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from relayctl import __version__
+from relayctl.core.cron import EVALUATOR_VERSION
+from relayctl.core.facts import Draining, Emit, LimitsUnenforced, LoopFailed, Stopped, WorkerStarted
+from relayctl.core.occurrence import instant_text
+from relayctl.core.zones import tzdata_version
+from relayctl.errors import BrokerError
+from relayctl.runners.build import Build
+from relayctl.runners.limits import unenforced
+from relayctl.store.connect import connect
+from relayctl.store.definitions import Definitions
+from relayctl.store.fleet import Fleet, Pulse, WorkerRecord
+from relayctl.store.invocations import Invocations
+from relayctl.store.stream import Stream
+from relayctl.worker.agenda import Name
+from relayctl.worker.claimer import Claimer, Tokens
+from relayctl.worker.consumer import Consumer
+from relayctl.worker.executor import Executor
+from relayctl.worker.fleettime import FleetTime
+from relayctl.worker.peers import Peers
+from relayctl.worker.reconciler import Changes, Reconciler
+from relayctl.worker.registrar import Registrar
+from relayctl.worker.scheduler import Scheduler, Surroundings
+from relayctl.worker.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from relayctl.host.clock import Clock
+    from relayctl.sources.directory import DirectorySource
+    from relayctl.sources.watch import DirectoryWatch, Hint
+    from relayctl.store.keys import Keys
+    from relayctl.store.target import Target
+
+GRACE_S = 3.0
+_AFTER_KILL_S = 2.0
+_POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a worker is told from outside."""
+
+    drain: timedelta
+    resync: timedelta | None
+    cap: timedelta
+    max_event_bytes: int
+    max_children: int
+    base_environ: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class _Loop:
+    name: str
+    body: Callable[[threading.Event], None]
+    wake: Callable[[], None]
+    stop: threading.Event
+    thread: threading.Thread | None = None
+
+
+class Worker:
+    """The loops of one `relayctl serve` process over one broker and one source."""
+
+    def __init__(
+        self,
+        *,
+        target: Target,
+        keys: Keys,
+        source: DirectorySource,
+        watch: Callable[[Hint], DirectoryWatch] | None,
+        resolve_secret: Callable[[str], str],
+        options: Options,
+        clock: Clock,
+        emit: Emit,
+    ) -> None:
+        """`watch` makes what gives hints about the source; without it, only the periodic look finds changes."""
+        self._target = target
+        self._keys = keys
+        self._source = source
+        self._options = options
+        self._clock = clock
+        self._emit = emit
+        token = secrets.token_hex(4)
+        self.id = f"{platform.node().split('.')[0] or 'worker'}-{token}"
+        self.started_at: datetime = clock.now()
+        self._client = connect(target, client_name=self.id)
+        self._reader = connect(target, role="reader", client_name=f"{self.id}-reader")
+        self.time = FleetTime(clock)
+        self.fleet = Fleet(self._client, keys)
+        self.stream = Stream(self._client, keys)
+        self.definitions = Definitions(self._client, keys)
+        self.invocations = Invocations(self._client, keys)
+        self.peers = Peers(self.fleet, self.id)
+        self.scheduler = self._make_scheduler(token)
+        self.executor = Executor(
+            secrets=resolve_secret,
+            clock=clock,
+            emit=emit,
+            max_children=options.max_children,
+            base_environ=options.base_environ,
+            on_change=self._on_work_changed,
+        )
+        self.claimer = self._make_claimer(token)
+        self.registrar = Registrar(
+            definitions=self.definitions,
+            scheduler=self.scheduler,
+            peers=self.peers,
+            clock=clock,
+            worker=self.id,
+            emit=emit,
+        )
+        self.reconciler = self._make_reconciler()
+        self.consumer = self._make_consumer()
+        self._watch = None if watch is None else watch(self.reconciler.hint)
+        self._loops: list[_Loop] = []
+        self._executor_thread = threading.Thread(target=self.executor.run, name="executor")
+        self._told_limits: set[str] = set()
+
+    # Starting
+
+    def start(self) -> None:
+        """Bring the loops up. Raises ModeConflict, BrokerUnavailable or BrokerRefused before anything runs."""
+        self.fleet.enter_mode("pull")
+        self._executor_thread.start()
+        # The first pass is done here: its schedules are armed, and what is wrong with them told, before anything else.
+        self._first_pass()
+        self._emit(
+            WorkerStarted(
+                worker=self.id,
+                pid=os.getpid(),
+                version=__version__,
+                broker=self._target.display,
+                namespace=self._keys.namespace,
+                apps=len(self.reconciler.snapshot.live),
+                schedules=len(self.registrar.hashes),
+            )
+        )
+        self._add("scheduler", self.scheduler.run, self.scheduler.wake)
+        self._add("claimer", self.claimer.run, self.claimer.wake)
+        self._add("consumer", self.consumer.run, lambda: None)
+        self._add("reconciler", self.reconciler.run, self.reconciler.wake)
+        if self._watch is not None:
+            self._add("watch", self._watch.run, lambda: None)
+
+    def reconcile(self) -> None:
+        """Look at the source now."""
+        self.reconciler.hint(None)
+
+    def dead_loop(self) -> str | None:
+        """The name of a loop that has ended although nobody stopped it, or None."""
+        for loop in self._loops:
+            if loop.thread is not None and not loop.thread.is_alive() and not loop.stop.is_set():
+                return loop.name
+        return None if self._executor_thread.is_alive() else "executor"
+
+    def _first_pass(self) -> None:
+        try:
+            self.reconciler.step()
+        except BrokerError as error:
+            self._emit(LoopFailed(loop="reconciler", reason=error.message))
+
+    def _add(self, name: str, body: Callable[[threading.Event], None], wake: Callable[[], None]) -> None:
+        loop = _Loop(name=name, body=body, wake=wake, stop=threading.Event())
+        loop.thread = threading.Thread(target=body, args=(loop.stop,), name=name)
+        self._loops.append(loop)
+        loop.thread.start()
+
+    # Stopping
+
+    def drain(self, reason: str, hurry: Callable[[], bool]) -> None:
+        """Stop claiming, let what runs end, interrupt what is left. `hurry` says that nobody wants to wait on."""
+        began = self._clock.monotonic()
+        self._emit(Draining(reason=reason, running=len(self.executor.running()), limit=self._options.drain))
+        self.claimer.stop_claiming()
+        self._end("watch", "reconciler", "scheduler", "consumer")
+        self._leave()
+        limit = self._options.drain.total_seconds()
+        if not self._settles_within(limit, hurry):
+            self.executor.interrupt_all("the worker is stopping")
+            self._settles_within(GRACE_S + _AFTER_KILL_S, lambda: False)
+        self.executor.close()
+        self._executor_thread.join()
+        self._settles_within(_AFTER_KILL_S, lambda: False)
+        self._end("claimer")
+        self._client.close()
+        self._reader.close()
+        self._emit(
+            Stopped(
+                after=timedelta(seconds=self._clock.monotonic() - began),
+                finished=self.claimer.ended,
+                interrupted=self.claimer.interrupted,
+            )
+        )
+
+    def _settles_within(self, seconds: float, hurry: Callable[[], bool]) -> bool:
+        until = self._clock.monotonic() + seconds
+        never = threading.Event()
+        while not self.claimer.is_settled():
+            if self._clock.monotonic() >= until or hurry():
+                return False
+            self._clock.wait(never, _POLL_S)
+        return True
+
+    def _end(self, *names: str) -> None:
+        ending = [loop for loop in self._loops if loop.name in names]
+        for loop in ending:
+            loop.stop.set()
+            loop.wake()
+        for loop in ending:
+            if loop.thread is not None:
+                loop.thread.join()
+        self._loops = [loop for loop in self._loops if loop not in ending]
+
+    def _leave(self) -> None:
+        try:
+            self.fleet.leave(self.id)
+        except BrokerError:
+            # The record expires by itself.
+            return
+
+    # How the loops hang together
+
+    def _make_scheduler(self, token: str) -> Scheduler:
+        return Scheduler(
+            stream=self.stream,
+            fleet=self.fleet,
+            peers=self.peers,
+            time=self.time,
+            clock=self._clock,
+            token=token,
+            surroundings=Surroundings(
+                record=self._record,
+                on_pulse=self._on_pulse,
+                on_superseded=self._on_superseded,
+            ),
+            emit=self._emit,
+        )
+
+    def _make_claimer(self, token: str) -> Claimer:
+        return Claimer(
+            invocations=self.invocations,
+            executor=self.executor,
+            snapshot=lambda: self.reconciler.snapshot,
+            tokens=Tokens(token),
+            time=self.time,
+            clock=self._clock,
+            cap=self._options.cap,
+            worker=self.id,
+            emit=self._emit,
+        )
+
+    def _make_reconciler(self) -> Reconciler:
+        return Reconciler(
+            source=self._source,
+            registrar=self.registrar,
+            fleet=self.fleet,
+            worker=self.id,
+            swap=self._swap,
+            announce=self.scheduler.beat_now,
+            clock=self._clock,
+            resync=self._options.resync,
+            emit=self._emit,
+        )
+
+    def _make_consumer(self) -> Consumer:
+        return Consumer(
+            reader=Stream(self._reader, self._keys),
+            stream=self.stream,
+            definitions=self.definitions,
+            invocations=self.invocations,
+            executor=self.executor,
+            claimer=self.claimer,
+            snapshot=lambda: self.reconciler.snapshot,
+            time=self.time,
+            clock=self._clock,
+            worker=self.id,
+            max_bytes=self._options.max_event_bytes,
+            emit=self._emit,
+        )
+
+    def _on_pulse(self, pulse: Pulse) -> None:
+        self.reconciler.on_pulse(pulse)
+
+    def _on_superseded(self, names: Sequence[Name]) -> None:
+        self.reconciler.refresh(names)
+
+    def _on_work_changed(self) -> None:
+        self.claimer.wake()
+
+    def _swap(self, snapshot: Snapshot, changes: Changes) -> None:
+        runnable = [item for item in changes.deployed.values() if item.app.handlers()]
+        self.executor.deploy([Build.of(item.app, item.directory, item.revision) for item in runnable])
+        bare = [name for name, item in changes.deployed.items() if not item.app.handlers()]
+        self.executor.retire([*changes.removed, *bare])
+        self._tell_limits(snapshot)
+
+    def _tell_limits(self, snapshot: Snapshot) -> None:
+        limits = {limit for item in snapshot.live.values() for limit in unenforced(item.app.resources)}
+        if limits - self._told_limits:
+            self._told_limits |= limits
+            self._emit(
+                LimitsUnenforced(
+                    limits=tuple(sorted(limits)), reason="this worker may not create control groups for its children"
+                )
+            )
+
+    def _record(self, is_publishing: bool) -> WorkerRecord:
+        return WorkerRecord(
+            id=self.id,
+            host=platform.node(),
+            pid=os.getpid(),
+            version=__version__,
+            started_at=instant_text(self.started_at.replace(microsecond=0)),
+            is_publishing=is_publishing,
+            holdings_seq=self.reconciler.holdings_seq,
+            evaluator=EVALUATOR_VERSION,
+            tzdata=tzdata_version(),
+            drift=self.reconciler.drift,
+            source=self._source.label,
+            broken=self.reconciler.broken_names,
+        )
