@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 STAMP_FORMAT = 1
 _LOG_KEPT_BYTES = 1 << 20
 _POLL_S = 0.02
+# How long one look at a starting server may take; short, so that a stop is never held up.
+PROBE_S = 1.0
 # How long a server may show no sign of life at all; one that says it is loading gets as long as it needs.
 _SILENCE_S = 30.0
 _STOP_S = 10.0
@@ -104,7 +106,7 @@ def _await_ready(
     stop: threading.Event,
 ) -> None:
     deadline = time.monotonic() + _SILENCE_S
-    while (found := probe(target)) != "ready":
+    while (found := probe(target, timeout_s=PROBE_S)) != "ready":
         if server.process.poll() is not None:
             raise explain_exit(state, binary, log_start)
         if found == "loading":

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from relayctl.broker.binary import find_server
-from relayctl.broker.launch import end, launch
+from relayctl.broker.launch import PROBE_S, end, launch
 from relayctl.broker.spawner import DEFAULT_TIE, Server, Tie
 from relayctl.broker.watch import Listener, Watcher, is_listening
 from relayctl.errors import BrokerUnavailable
@@ -113,6 +113,7 @@ class EmbeddedBroker:
         """
         with self._mutex:
             if self._watcher is None:
+                self.state.create()
                 self._presence.share()
                 self._watcher = Watcher(self, listener, self._stop)
                 self._watcher.start()
@@ -174,12 +175,12 @@ class EmbeddedBroker:
         # From here the lock lives exactly as long as the server, not as long as this process.
         self._lock.hand_over()
         self._server, self._server_of = server, os.getpid()
-        self._endpoint = Endpoint(url=self.target.url, owner=True, pid=server.process.pid)
+        self._endpoint = Endpoint(url=self.target.display, owner=True, pid=server.process.pid)
         return self._endpoint
 
     def _look(self) -> Readiness:
         # The probe costs a client; most looks during a race find no socket at all.
-        return probe(self.target) if self.is_alive() else "absent"
+        return probe(self.target, timeout_s=PROBE_S) if self.is_alive() else "absent"
 
     def _attached(self) -> Endpoint | None:
         target = self.target
@@ -193,7 +194,7 @@ class EmbeddedBroker:
         mine = self._server is not None and self._server.process.pid == pid
         if not mine:
             self._drop_unreachable()
-        self._endpoint = Endpoint(url=target.url, owner=mine, pid=pid or 0)
+        self._endpoint = Endpoint(url=target.display, owner=mine, pid=pid or 0)
         return self._endpoint
 
     def _has_traces(self) -> bool:

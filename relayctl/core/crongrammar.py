@@ -146,7 +146,8 @@ def _read_member(index: int, place: int, member: str) -> tuple[int, bool]:
         if high < low:
             raise Fault(FaultKind.BACKWARD, field=index, member=place, atom=member)
     else:
-        high = low if step_text is None else kind.last
+        # A step runs to the end of the field, which for weekdays is Saturday: 7 is another name, no eighth day.
+        high = low if step_text is None else max(low, kind.first + kind.size - 1)
     return _spread(low, high, step), False
 
 

@@ -82,7 +82,7 @@ def _explain_quotes(text: str, depth: int) -> CronError | None:
     inner = text[start:end].strip(_QUOTES + " \t")
     meant = portable(inner, depth - 1) if inner else None
     return CronError(
-        f"quote marks are a part of the value, in the minute field or the last one: {text[start:end]}",
+        f"quote marks are a part of the value, in the minute field or the last one: {text[start:end][:_SHOWN]}",
         code="RLY201",
         help=_write(meant, "without quote marks of its own; those of YAML are no part of the value"),
         span=(start, end),
@@ -100,13 +100,13 @@ def _explain_prefix(text: str, depth: int) -> CronError | None:
     if zone is None:
         likely = likely_names(name, zone_names())
         zone = likely.names[0] if likely.is_sure else None
-        advice += f'; "{name}" is no zone name: {likely.help}' if name else "; here no zone follows the sign"
+        advice += f"; {_shown(name)} is no zone name: {likely.help}" if name else "; here no zone follows the sign"
     meant = portable(rest, depth - 1) if rest and zone else None
     whole = {**meant, "timezone": zone} if meant and zone and "cron" in meant else None
     if whole:
         advice = f'write cron: "{whole["cron"]}" and timezone: {zone}'
     return CronError(
-        f'a zone prefix ("{found.group(0).strip()}") stands before the minute field',
+        f"a zone prefix ({_shown(found.group(0).strip())}) stands before the minute field",
         code="RLY204",
         help=advice,
         span=(len(text) - len(text.lstrip(" \t")), found.end()),
@@ -182,11 +182,7 @@ def _explain_characters(text: str, depth: int) -> CronError | None:
     index, word = _word_at(text, at)
     plain = " ".join(unicodedata.normalize("NFKC", text).replace("\u2217", "*").split())
     meant = portable(plain, depth - 1) if plain != text else None
-    where = (
-        f"{FIELDS[index].name} field {_shown(word)}"
-        if index < len(FIELDS)
-        else f"after the five fields ({_shown(word)})"
-    )
+    where = f"{FIELDS[index].name} field" if index < len(FIELDS) else "after the five fields"
     return CronError(
         f"{where}, {_shown(word)}: {_named(text[at])} is not allowed",
         code="RLY201",
@@ -312,5 +308,5 @@ def _named(char: str) -> str:
 
 
 def _shown(text: str) -> str:
-    cut = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
-    return '"' + "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in cut) + '"'
+    escaped = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text[: _SHOWN + 1])
+    return f'"{escaped}"' if len(escaped) <= _SHOWN else f'"{escaped[:_SHOWN]}…"'

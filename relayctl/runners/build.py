@@ -22,7 +22,7 @@ class Build:
     concurrency: int = DEFAULT_CONCURRENCY
     isolation: Isolation = Isolation.WARM
     resources: Resources = field(default_factory=Resources)
-    env: tuple[tuple[str, str], ...] = ()
+    env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     secrets: tuple[tuple[str, str], ...] = ()
     handlers: tuple[str, ...] = ()
 

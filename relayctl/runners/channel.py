@@ -15,6 +15,7 @@ _OUT = struct.Struct(">II")
 _IN = struct.Struct(">I")
 MAX_FRAME = 64 * 1024
 _SMALL = 32 * 1024
+_decode = json.JSONDecoder().decode
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
@@ -38,12 +39,19 @@ class Channel:
         """Whether something still waits to be sent."""
         return len(self._backlog) > 0
 
-    def send(self, sequence: int, handler: str, variables: Mapping[str, str], event: bytes) -> None:
-        """Send one run, or as much of it as fits now; `flush` sends the rest."""
+    def send(self, sequence: int, handler: str, variables: Mapping[str, str], event: bytes) -> bool:
+        """Send one run, or what fits of it now; `flush` sends the rest. False when nobody can have got any of it."""
         head = _encode((sequence, handler, variables)).encode()
         data = b"".join((_OUT.pack(len(head), len(event)), head, event))
-        self._backlog = memoryview(data)
-        self.flush()
+        try:
+            sent = self._socket.send(data)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            return False
+        if sent < len(data):
+            self._backlog = memoryview(data)[sent:]
+        return True
 
     def flush(self) -> None:
         """Send what fits. A child that closed its end is noticed by `receive` or by its exit."""
@@ -93,7 +101,7 @@ class Channel:
 
 def _decoded(data: bytes) -> list[Any]:
     try:
-        frame = json.loads(data)
+        frame = _decode(data.decode())
     except ValueError:
         raise ChannelBroken from None
     if not isinstance(frame, list) or not frame:

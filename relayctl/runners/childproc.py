@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import selectors
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import Any, Protocol
 
@@ -121,13 +121,15 @@ class Child:
 
     # Runs
 
-    def start(self, run: Run, variables: dict[str, str], masker: Masker, now: float) -> None:
-        """Hand `run` to an idle child."""
-        self._begin(run, masker, now)
+    def start(self, run: Run, variables: Mapping[str, str], masker: Masker, now: float) -> bool:
+        """Hand `run` to an idle child; False when the child turns out to be dead, and the run is still the caller's."""
+        if not self.channel.is_open or not self.channel.send(self._sequence + 1, run.handler, variables, run.stdin):
+            return False
         self._sequence += 1
-        self.channel.send(self._sequence, run.handler, variables, run.stdin)
+        self._begin(run, masker, now)
         if self.channel.has_backlog:
             self._want_writes(True)
+        return True
 
     def start_as_program(self, run: Run, masker: Masker, now: float) -> None:
         """The process itself is the run."""
@@ -176,8 +178,6 @@ class Child:
         self.alarm = math.inf
         if self.state is State.DRAINING:
             self._finish_if_drained(now)
-        elif self.state is State.IDLE:
-            self._dismiss(self._keeper.grace_s)
         elif now >= self._kill_at:
             self._is_killed = True
             self.process.signal_group(signal.SIGKILL)
@@ -262,7 +262,7 @@ class Child:
             return
         if not self.channel.is_open:
             self._unwatch(self.process.channel.fileno())
-            if self.state is State.BUSY and self._sequence:
+            if self.state is not State.LEAVING and (self.run is None or self._sequence):
                 self._lose_channel("the handler closed the runner's own channel, or replaced its process", LAST_WORDS_S)
 
     def _lose_channel(self, reason: str, patience_s: float) -> None:
@@ -274,16 +274,19 @@ class Child:
             self._set_alarm(self._kill_at)
 
     def _take(self, frame: list[Any]) -> None:
-        match frame:
-            case ["ready", list(failed)] if self.state is State.STARTING:
-                self._become_idle()
-                self._keeper.on_ready(self, failed)
-            case ["end", int(sequence), bool(succeeded), int() | None as code, str(reason), bool(is_reusable)]:
-                if sequence != self._sequence or self.run is None:
-                    raise ChannelBroken
-                self._answered(of_answer(succeeded, code, reason), is_reusable)
-            case _:
+        if frame[0] == "end" and len(frame) == 6:
+            _, sequence, succeeded, code, reason, is_reusable = frame
+            if sequence != self._sequence or self.run is None or not isinstance(reason, str):
                 raise ChannelBroken
+            if not (code is None or isinstance(code, int)):
+                raise ChannelBroken
+            self._answered(of_answer(succeeded is True, code, reason), is_reusable is True)
+        elif frame[0] == "ready" and len(frame) == 2 and isinstance(frame[1], list) and not self.was_ready:
+            if self.state is State.STARTING:
+                self._become_idle()
+                self._keeper.on_ready(self, frame[1])
+        else:
+            raise ChannelBroken
 
     def _answered(self, answer: Verdict, is_reusable: bool) -> None:
         stays = is_reusable and not self.is_single_use and not self.is_retired

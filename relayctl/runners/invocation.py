@@ -31,8 +31,8 @@ class Run:
     key: str
     app: str
     handler: str
-    stdin: bytes
-    variables: Mapping[str, str]
+    stdin: bytes = field(repr=False)
+    variables: Mapping[str, str] = field(repr=False)
     timeout_s: float
     label: str
     timeout_from: str = ""

@@ -6,9 +6,6 @@ Every descriptor is registered with a callback as its data: the loop calls `key.
 
 from __future__ import annotations
 
-import math
-import os
-import secrets as randomness
 import selectors
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -19,20 +16,14 @@ from relayctl.errors import RelayError, SecretMissing
 from relayctl.host.clock import Clock
 from relayctl.runners.build import Build
 from relayctl.runners.childproc import Child, State
-from relayctl.runners.environ import MARK, of_child, resolve_secrets
-from relayctl.runners.guard import Guard
+from relayctl.runners.environ import resolve_secrets
 from relayctl.runners.invocation import Ended, Outcome, Run
-from relayctl.runners.orphans import Orphans
+from relayctl.runners.nursery import Nursery
 from relayctl.runners.output import NO_SECRETS, Masker
-from relayctl.runners.process import Process
-from relayctl.runners.runner import CannotLaunch, Launch, Runner, runner_for
+from relayctl.runners.runner import CannotLaunch, Runner, runner_for
 
-SWEEP_EVERY_S = 1.0
-POLL_EVERY_S = 0.05
-"""Where the kernel has no descriptor for an exit, children are looked at this often."""
 LONGEST_BACKOFF_S = 30.0
 MAX_PROBES = 2
-CLOSE_LIMIT_S = 5.0
 
 
 class Settled(NamedTuple):
@@ -59,6 +50,7 @@ class _App:
     failures: int = 0
     retry_at: float = 0.0
     trouble: str = ""
+    refusal: str = ""
     is_preloading: bool = True
     secrets: dict[str, str] = field(default_factory=dict)
     masker: Masker = NO_SECRETS
@@ -87,20 +79,14 @@ class Pool:
         self._secrets = secrets
         self._max_children = max_children
         self._base = dict(base_environ)
+        self._nursery = Nursery(self.monotonic, base_environ, self._wake)
+        self.expect = self._nursery.expect
+        self.has_orphans = self._nursery.has_orphans
         self._idle_s = idle_s
         self._apps: dict[str, _App] = {}
-        self._children: dict[int, Child] = {}
-        self._pids: dict[int, int] = {}
         self._by_key: dict[str, Child] = {}
         self._ended: list[Ended] = []
         self._settled: list[Settled] = []
-        self._next = math.inf
-        self._sweep_at = math.inf
-        self._numbers = 0
-        self._token = randomness.token_hex(8)
-        self._orphans = Orphans(self._token)
-        self._guard = Guard(f"{MARK}={self._token}.", self._base)
-        self._must_poll = not hasattr(os, "pidfd_open")
         self._is_closing = False
 
     # Apps
@@ -120,6 +106,7 @@ class Pool:
         self._drop_probe(state)
         state.next = None
         if build == state.build:
+            state.refusal = ""
             return
         if runner.is_warm and state.runner.is_warm and build.handlers and not state.trouble:
             state.next = (build, runner)
@@ -140,7 +127,7 @@ class Pool:
     def trouble(self, app: str) -> str:
         """Why children of this app cannot be had now, or why its newest build was refused; empty when all is well."""
         state = self._apps.get(app)
-        return state.trouble if state is not None else ""
+        return (state.trouble or state.refusal) if state is not None else ""
 
     def take_settled(self) -> list[Settled]:
         """What became of deployed builds since the last call."""
@@ -149,14 +136,15 @@ class Pool:
 
     def _adopt(self, state: _App, build: Build, runner: Runner) -> None:
         state.build, state.runner, state.next = build, runner, None
-        state.failures, state.retry_at, state.trouble, state.is_preloading = 0, 0.0, "", True
+        state.failures, state.retry_at, state.is_preloading = 0, 0.0, True
+        state.trouble = state.refusal = ""
         self._retire_children(build.app)
         self._settled.append(Settled(build.app, build.revision, True, ""))
         if state.waiting:
             self._grow(state, len(state.waiting))
 
     def _retire_children(self, app: str) -> None:
-        for child in list(self._children.values()):
+        for child in self._nursery.children:
             if child.build.app == app and not child.is_retired:
                 self._dismiss(child)
 
@@ -209,7 +197,7 @@ class Pool:
 
     def _refuse_build(self, state: _App, build: Build, reason: str) -> None:
         state.next = None
-        state.trouble = reason
+        state.refusal = reason
         self._settled.append(Settled(build.app, build.revision, False, reason))
 
     # Work
@@ -262,12 +250,10 @@ class Pool:
         return sum(state.running + len(state.waiting) for state in self._apps.values()) + self._running_retired()
 
     def _running(self, app: str) -> int:
-        return sum(1 for child in self._children.values() if child.run is not None and child.build.app == app)
+        return sum(1 for child in self._nursery.children if child.run is not None and child.build.app == app)
 
     def _running_retired(self) -> int:
-        return sum(
-            1 for child in self._children.values() if child.run is not None and child.build.app not in self._apps
-        )
+        return sum(1 for child in self._nursery.children if child.run is not None and child.build.app not in self._apps)
 
     def take_ended(self) -> list[Ended]:
         """The runs that ended since the last call."""
@@ -275,16 +261,21 @@ class Pool:
         return ended
 
     def _hand_over(self, state: _App, run: Run) -> None:
-        child = state.idle.pop()
-        variables: dict[str, str] | None = None
+        variables: Mapping[str, str] | None = run.variables
         if state.build.secrets:
             variables = self._with_secrets(state, run)
-            if variables is None:
-                state.idle.append(child)
+        if variables is None:
+            return
+        while state.idle:
+            child = state.idle[-1]
+            if child.start(run, variables, state.masker, self.monotonic()):
+                state.idle.pop()
+                state.running += 1
+                self._by_key[run.key] = child
                 return
-        state.running += 1
-        self._by_key[run.key] = child
-        child.start(run, variables or dict(run.variables), state.masker, self.monotonic())
+            self._dismiss(child)
+        state.waiting.append(run)
+        self._grow(state, len(state.waiting))
 
     def _with_secrets(self, state: _App, run: Run) -> dict[str, str] | None:
         """The run's variables and secrets, or None when one is missing and the run has thereby ended."""
@@ -305,7 +296,9 @@ class Pool:
             self._evict(state.build.app)
         try:
             launch = state.runner.launch(run.handler, is_preloading=False)
-            child = self._launch(state.build, launch, is_single_use=True, variables=variables, stdin=run.stdin)
+            child = self._nursery.launch(
+                self, state.build, launch, is_single_use=True, variables=variables, stdin=run.stdin
+            )
         except CannotLaunch as refusal:
             self._not_started(run, Outcome.FAILED, str(refusal))
             return
@@ -338,8 +331,7 @@ class Pool:
             state.starting += 1
 
     def _room(self) -> int:
-        leaving = sum(1 for child in self._children.values() if child.run is None and child.state is State.LEAVING)
-        return self._max_children - len(self._children) + leaving
+        return self._max_children - self._nursery.occupied
 
     def _evictable(self, app: str) -> int:
         return sum(len(state.idle) for name, state in self._apps.items() if name != app)
@@ -355,24 +347,12 @@ class Pool:
     def _spawn(self, state: _App, build: Build, runner: Runner) -> Child | None:
         try:
             launch = runner.launch("", is_preloading=state.is_preloading or build is not state.build)
-            return self._launch(build, launch, is_single_use=runner.is_single_use, variables={}, stdin=None)
+            return self._nursery.launch(
+                self, build, launch, is_single_use=runner.is_single_use, variables={}, stdin=None
+            )
         except (CannotLaunch, OSError, ValueError) as error:
             self._start_failed(state, build, f"no child could be started: {_words(error)}")
             return None
-
-    def _launch(
-        self, build: Build, launch: Launch, *, is_single_use: bool, variables: Mapping[str, str], stdin: bytes | None
-    ) -> Child:
-        self._guard.ensure()
-        self._numbers += 1
-        environ = {**of_child(self._base, build, f"{self._token}.{self._numbers}"), **variables}
-        process = Process(launch.argv, launch.channel_at, build.directory, environ, stdin)
-        child = Child(self, self._numbers, build, process, is_single_use=is_single_use)
-        self._children[child.number] = child
-        self._pids[process.pid] = child.number
-        if self._sweep_at is math.inf:
-            self._sweep_soon(SWEEP_EVERY_S)
-        return child
 
     def _start_failed(self, state: _App, build: Build, reason: str) -> None:
         if state.next is not None and build is state.next[0]:
@@ -388,10 +368,6 @@ class Pool:
         state.waiting.clear()
 
     # What children tell
-
-    def expect(self, alarm: float) -> None:
-        """A child wants to be woken then."""
-        self._next = min(self._next, alarm)
 
     def on_ready(self, child: Child, failed: list[Any]) -> None:
         """A child has started; `failed` are the handlers that could not be imported, with reasons."""
@@ -425,12 +401,11 @@ class Pool:
         if state is not None:
             state.running -= 1
         if ended.outcome is not Outcome.SUCCEEDED:
-            self._sweep_soon(0.0)
+            self._nursery.sweep_soon(0.0)
 
     def on_gone(self, child: Child) -> None:
         """A child has ended and was read out."""
-        del self._children[child.number]
-        self._pids.pop(child.process.pid, None)
+        self._nursery.forget(child)
         state = self._apps.get(child.build.app)
         if state is None:
             return
@@ -450,26 +425,11 @@ class Pool:
 
     def next_timer(self) -> float | None:
         """The monotonic instant at which `tick` should run at the latest."""
-        if self._must_poll and self._children:
-            return min(self._next, self.monotonic() + POLL_EVERY_S)
-        return self._next if self._next < math.inf else None
+        return self._nursery.next_timer()
 
     def tick(self, now: float) -> None:
         """Deadlines, kills after a grace, eviction of idle children, stray descendants."""
-        if self._must_poll:
-            for child in list(self._children.values()):
-                child.poll()
-        if now < self._next:
-            return
-        self._next = math.inf
-        for child in list(self._children.values()):
-            if child.alarm <= now:
-                self._wake(child, now)
-        if self._sweep_at <= now:
-            self._sweep_at = math.inf
-            if self._sweep() or self._children:
-                self._sweep_at = now + SWEEP_EVERY_S
-        self._next = min([self._next, self._sweep_at, *(child.alarm for child in self._children.values())])
+        self._nursery.tick(now)
 
     def turn(self, timeout: float) -> None:
         """One round of a loop that has nothing else to wait for: select, callbacks, tick."""
@@ -485,25 +445,6 @@ class Pool:
         else:
             child.wake(now)
 
-    def _sweep_soon(self, after: float) -> None:
-        self._sweep_at = min(self._sweep_at, self.monotonic() + after)
-        self.expect(self._sweep_at)
-
-    def _sweep(self) -> dict[int, int]:
-        """Kill strays of children that have no run any more. A busy child with strays goes after its run."""
-        found = self._orphans.find(self._pids, self._pids.get, self.monotonic())
-        for pid, number in found.items():
-            child = self._children.get(number)
-            if child is not None and child.state is State.BUSY:
-                child.is_retired = True
-            else:
-                self._orphans.kill(pid)
-        return found
-
-    def has_orphans(self, child: Child) -> bool:
-        """Whether descendants of a child that has ended are still there; they are killed."""
-        return child.number in self._sweep().values()
-
     # The end
 
     def interrupt_all(self, reason: str, *, grace_s: float | None = None) -> None:
@@ -514,7 +455,7 @@ class Pool:
             for run in state.waiting:
                 self._not_started(run, Outcome.INTERRUPTED, reason)
             state.waiting.clear()
-        for child in list(self._children.values()):
+        for child in self._nursery.children:
             if child.run is not None:
                 child.interrupt(reason, grace)
             else:
@@ -523,24 +464,7 @@ class Pool:
     def close(self) -> None:
         """Kill what is left, wait for it to be gone, give back every descriptor. The selector stays the caller's."""
         self.interrupt_all("the worker stopped", grace_s=0.0)
-        for child in list(self._children.values()):
-            child.kill()
-        until = self.monotonic() + CLOSE_LIMIT_S
-        while self._children and self.monotonic() < until:
-            for child in list(self._children.values()):
-                child.poll()
-            self.tick(self.monotonic())
-            if self._children:
-                _pause(self._children.values())
-        self._guard.close()
-
-
-def _pause(children: Any) -> None:
-    """Wait a moment, or until a child has ended."""
-    import select
-
-    fds = [child.process.exit_fd for child in children if child.process.exit_fd is not None]
-    select.select(fds, [], [], 0.01)
+        self._nursery.close()
 
 
 def _why(failed: list[Any]) -> str:

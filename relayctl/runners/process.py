@@ -28,7 +28,7 @@ class Exit:
 class Process:
     """A started child; `channel` is our end of its private socket pair, `exit_fd` is readable once it has ended."""
 
-    __slots__ = ("_popen", "channel", "exit_fd", "outputs", "pid", "pipe_size")
+    __slots__ = ("_is_reaped", "_popen", "channel", "exit_fd", "outputs", "pid", "pipe_size")
 
     def __init__(
         self, argv: Sequence[str], channel_at: int, directory: Path, environ: Mapping[str, str], stdin: bytes | None
@@ -73,6 +73,7 @@ class Process:
                 os.close(fd)
         ours.setblocking(False)
         self.pid = self._popen.pid
+        self._is_reaped = False
         self.channel: socket.socket = ours
         self.outputs = reads
         self.pipe_size = _pipe_size(reads[0])
@@ -80,7 +81,7 @@ class Process:
 
     def signal_group(self, number: signal.Signals) -> None:
         """Signal the whole group. Safe until `reap`: an unreaped leader keeps its pid from being used again."""
-        if self._popen.returncode is not None:
+        if self._is_reaped:
             return
         try:
             os.killpg(self.pid, number)
@@ -89,8 +90,8 @@ class Process:
 
     def has_exited(self) -> bool:
         """Whether it has ended; it stays a zombie until `reap`."""
-        if self._popen.returncode is not None:
-            return True
+        if not hasattr(os, "waitid"):
+            return self._popen.poll() is not None
         try:
             return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
         except ChildProcessError:
@@ -99,6 +100,7 @@ class Process:
     def reap(self) -> Exit:
         """Take the status of a process that has ended."""
         code = self._popen.wait()
+        self._is_reaped = True
         return Exit(code=code, signal=None) if code >= 0 else Exit(code=None, signal=-code)
 
     def read(self, which: int, size: int) -> bytes | None:

@@ -220,6 +220,7 @@ class Invocations:
                 GROUP,
                 -1 if wait is None else wait,
                 "" if now_ms is None else now_ms,
+                claim.attempt,
                 len(buried),
                 *buried,
                 *record,

@@ -93,8 +93,8 @@ class Target:
         return cls(kind=Kind.UNIX, path=path)
 
     @property
-    def url(self) -> str:
-        """A URL without the password: safe to show, and enough to connect where there is none."""
+    def display(self) -> str:
+        """A URL with stars for the password: safe to show, and enough to connect where there is none."""
         if self.kind is Kind.UNIX:
             return f"unix://{quote(self.path or '')}" + (f"?db={self.db}" if self.db else "")
         credentials = ""
@@ -105,11 +105,6 @@ class Target:
         if self.db:
             tail += f"/{self.db}"
         return f"{self.kind}://{credentials}{hosts}{tail}"
-
-    @property
-    def display(self) -> str:
-        """What messages and logs call this broker."""
-        return self.url
 
 
 def _refuse(what: str, way_out: str = _HELP) -> NoReturn:

@@ -158,12 +158,13 @@ class Source:
 
 @dataclass(slots=True, kw_only=True)
 class Document:
-    """One parsed file. `remarks` are warnings the reader found on the way."""
+    """One parsed file."""
 
     source: Source
     root: MappingNode
     has_anchors: bool = False
-    remarks: tuple[Problem, ...] = ()
+    _scalars: list[tuple[tuple[PathPart, ...], ScalarNode | None, ScalarNode]] | None = None
+    _comments: list[Comment] | None = None
 
     @property
     def value(self) -> dict[str, Any]:
@@ -195,8 +196,13 @@ class Document:
             text += f' "{shown}"'
         return text
 
-    def scalars(self) -> Iterator[tuple[tuple[PathPart, ...], ScalarNode | None, ScalarNode]]:
+    def scalars(self) -> list[tuple[tuple[PathPart, ...], ScalarNode | None, ScalarNode]]:
         """Every scalar value with its path and its key, each node once however often it is aliased."""
+        if self._scalars is None:
+            self._scalars = list(self._walk())
+        return self._scalars
+
+    def _walk(self) -> Iterator[tuple[tuple[PathPart, ...], ScalarNode | None, ScalarNode]]:
         seen: set[int] = set()
         stack: list[tuple[tuple[PathPart, ...], ScalarNode | None, Node]] = [((), None, self.root)]
         while stack:
@@ -211,43 +217,34 @@ class Document:
             else:
                 stack.extend(((*path, name), key, item) for name, (key, item) in reversed(node.entries.items()))
 
-    def comments(self) -> Iterator[Comment]:
+    def comments(self) -> list[Comment]:
         """Every comment, in order. A `#` inside a scalar is none."""
+        if self._comments is None:
+            self._comments = list(self._find_comments())
+        return self._comments
+
+    def _find_comments(self) -> Iterator[Comment]:
         text = self.source.text
-        if "#" not in text:
+        position = text.find("#")
+        if position < 0:
             return
-        spans = sorted(self._scalar_spans())
+        spans = sorted({span for _, key, node in self.scalars() for span in _spans(key, node)})
         starts = [start for start, _ in spans]
-        position = 0
-        while (position := text.find("#", position)) >= 0:
+        while position >= 0:
             inside = bisect_right(starts, position) - 1
             if inside >= 0 and position < spans[inside][1]:
-                position = spans[inside][1]
+                position = text.find("#", spans[inside][1])
                 continue
-            end = self.source.line_bounds(self.source.lines_before(position))[1]
-            begin = self.source.line_bounds(self.source.lines_before(position))[0]
+            begin, end = self.source.line_bounds(self.source.lines_before(position))
             alone = not text[begin:position].strip()
             yield Comment(start=position, end=end, text=text[position:end], is_alone=alone)
-            position = end
+            position = text.find("#", end)
 
-    def _scalar_spans(self) -> set[tuple[int, int]]:
-        spans: set[tuple[int, int]] = set()
-        stack: list[Node] = [self.root]
-        seen: set[int] = set()
-        while stack:
-            node = stack.pop()
-            if id(node) in seen:
-                continue
-            seen.add(id(node))
-            if isinstance(node, ScalarNode):
-                if node.end > node.start:
-                    spans.add((node.start, node.end))
-            elif isinstance(node, SequenceNode):
-                stack.extend(node.items)
-            else:
-                for key, item in node.entries.values():
-                    stack.extend((key, item))
-        return spans
+
+def _spans(key: ScalarNode | None, node: ScalarNode) -> Iterator[tuple[int, int]]:
+    for each in (key, node):
+        if each is not None and each.end > each.start:
+            yield each.start, each.end
 
 
 def path_text(path: Sequence[PathPart]) -> str:

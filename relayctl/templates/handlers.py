@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 from collections.abc import Sequence
@@ -29,6 +30,8 @@ class HandlerCheck:
     problems: list[Problem] = field(default_factory=list)
     _modules: dict[Path, PythonModule] = field(default_factory=dict)
     _reported: set[tuple[str, str]] = field(default_factory=set)
+    _files: dict[str, Path | None] = field(default_factory=dict)
+    _real: str = ""
 
     def run(self) -> list[Problem]:
         """Problems of all handlers and entrypoints, each cause once."""
@@ -85,15 +88,15 @@ class HandlerCheck:
             )
             return
         module, _, name = handler.rpartition(".")
-        relative = Path(*module.split("."))
-        file = self._inside(relative.with_suffix(".py")) or self._inside(relative / "__init__.py")
+        relative = module.replace(".", "/")
+        file = self._inside(f"{relative}.py") or self._inside(f"{relative}/__init__.py")
         if file is None:
             self._module_missing(path, node, module, (".py",))
             return
         source = self._modules.get(file)
         if source is None:
             source = self._modules[file] = read_module(file)
-        shown = file.relative_to(self.directory.resolve()).as_posix()
+        shown = self._shown(file)
         self._judge(path, node, name, shown, source.find(name), source)
 
     def _judge(
@@ -138,7 +141,7 @@ class HandlerCheck:
         relative = module.replace(".", "/")
         candidates = [f"{relative}{suffix}" for suffix in _NODE_SUFFIXES]
         candidates += [f"{relative}/index{suffix}" for suffix in _NODE_SUFFIXES]
-        file = next((found for each in candidates if (found := self._inside(Path(each))) is not None), None)
+        file = next((found for each in candidates if (found := self._inside(each)) is not None), None)
         if file is None:
             self._module_missing(path, node, module, _NODE_SUFFIXES)
             return
@@ -147,7 +150,7 @@ class HandlerCheck:
         except OSError:
             text = ""
         if not _exports(text, name):
-            shown = file.relative_to(self.directory.resolve()).as_posix()
+            shown = self._shown(file)
             self._add("RLY403", path, node, f'{shown} exports no "{name}"', help=f"export it:  exports.{name} = …")
 
     def _program(self, path: Sequence[PathPart], node: ScalarNode) -> None:
@@ -181,7 +184,7 @@ class HandlerCheck:
                 help="write it relative to the app, as in  bin/backup.sh",
             )
             return None
-        file = self._inside(Path(text))
+        file = self._inside(text)
         if file is None:
             outside = (self.directory / text).is_symlink()
             reason = "is a link that leaves the app, or leads nowhere" if outside else "is no file of the app"
@@ -190,13 +193,28 @@ class HandlerCheck:
             )
         return file
 
-    def _inside(self, relative: Path) -> Path | None:
+    def _inside(self, relative: str) -> Path | None:
         """The real file behind a path of the app, or None when there is none or it lies outside."""
+        if relative not in self._files:
+            self._files[relative] = self._look(relative)
+        return self._files[relative]
+
+    def _look(self, relative: str) -> Path | None:
         try:
-            file = (self.directory / relative).resolve()
-            return file if file.is_relative_to(self.directory.resolve()) and file.is_file() else None
-        except (OSError, ValueError, RuntimeError):
+            real = os.path.realpath(os.path.join(self._root, relative))  # noqa: PTH118  # many handlers, one string each
+            is_inside = real.startswith(f"{self._root}{os.sep}")
+            return Path(real) if is_inside and os.path.isfile(real) else None  # noqa: PTH113
+        except (OSError, ValueError):
             return None
+
+    @property
+    def _root(self) -> str:
+        if not self._real:
+            self._real = os.path.realpath(self.directory)
+        return self._real
+
+    def _shown(self, file: Path) -> str:
+        return str(file)[len(self._root) + 1 :]
 
     def _module_missing(
         self, path: Sequence[PathPart], node: ScalarNode, module: str, suffixes: tuple[str, ...]

@@ -29,7 +29,7 @@ _HOMES = {
     "dst": "inside dst",
     "check": "inside check",
 }
-_CLOSE = 0.72
+_CLOSE = 0.65
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

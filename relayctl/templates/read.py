@@ -49,7 +49,10 @@ def _read(text: bytes, file: str, events: EventSource | None) -> tuple[Source | 
     try:
         root = composer.document((events or fastest_events)(decoded))
     except SyntaxTrouble as trouble:
-        return source, [diagnose(source, _pure_trouble(decoded) or trouble)]
+        if events is pure_events:
+            return source, [diagnose(source, trouble)]
+        # The C parser refuses some YAML 1.2 that the pure one reads, such as a URL in a flow mapping.
+        return _read(text, file, pure_events)
     except _Stop as stop:
         return source, [*composer.problems, stop.problem]
     if composer.problems:
@@ -176,16 +179,6 @@ def _events(text: str, start: Callable[[], Events]) -> Events:
         raise SyntaxTrouble(len(text), None, "") from None
 
 
-def _pure_trouble(text: str) -> SyntaxTrouble | None:
-    """The same error as the pure parser sees it, so that both parsers lead to one wording."""
-    try:
-        for _ in pure_events(text):
-            pass
-    except SyntaxTrouble as trouble:
-        return trouble
-    return None
-
-
 class _Stop(Exception):
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -243,7 +236,9 @@ class _Composer:
             node = self._scalar(event)
         elif depth >= MAX_DEPTH:
             start = event.start_mark.index
-            raise self._stop("RLY002", start, start + 1, f"nested more than {MAX_DEPTH} levels deep")
+            raise self._stop(
+                "RLY002", start, start + 1, f"nested more than {MAX_DEPTH} levels deep", help="flatten the value"
+            )
         elif kind is kinds.SequenceStartEvent:
             node = self._sequence(event, events, depth)
         else:
@@ -344,7 +339,9 @@ class _Composer:
         name: str = event.anchor
         start, end = event.start_mark.index, event.end_mark.index
         if name in self._open:
-            raise self._stop("RLY013", start, end, "this alias stands inside the value it refers to")
+            raise self._stop(
+                "RLY013", start, end, "this alias stands inside the value it refers to", help="write the value out"
+            )
         if name not in self._anchors:
             if is_unquoted_star(self.source, start):
                 raise _Stop(star_problem(self.source, start))

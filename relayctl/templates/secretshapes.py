@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from enum import Enum
+from functools import lru_cache
 
 
 class SecretKind(Enum):
@@ -65,6 +66,7 @@ def secret_in(name: str, text: str) -> SecretKind | None:
     return SecretKind.NAMED if _promises_secret(name) and _is_random(name, text) else None
 
 
+@lru_cache(maxsize=1024)
 def _promises_secret(name: str) -> bool:
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     return _NAMED.search(re.sub(r"[^A-Za-z0-9]+", "_", words).upper()) is not None

@@ -19,7 +19,9 @@ SHARDS = 8
 def _near(rng: random.Random, shift: Shift) -> str:
     """An expression that is likely to fire around this shift."""
     edges = [shift.at + shift.before, shift.at + shift.after]
-    at = datetime(1970, 1, 1) + timedelta(seconds=rng.choice(edges) + rng.choice((-3600, -1800, -60, 0, 60, 1200, 3600)))
+    at = datetime(1970, 1, 1) + timedelta(
+        seconds=rng.choice(edges) + rng.choice((-3600, -1800, -60, 0, 60, 1200, 3600))
+    )
     early, late = sorted((at.hour, rng.randrange(24)))
     minute = rng.choice(("*", "*/10", "*/7", "0", "1", "0,30", "15-45/5", "59", "0-59/20", "20/15", str(at.minute)))
     hour = rng.choice(("*", "*/2", "*/3,1", str(at.hour), str(at.hour), f"{early}-{late}", "0", "23", "0,1,2,3", "1/1"))
@@ -36,8 +38,8 @@ def _check(expression: str, zone: str, low: int, high: int, rng: random.Random, 
     begin, end = EPOCH + timedelta(seconds=low - 1), EPOCH + timedelta(seconds=high)
     assert [round((one - EPOCH).total_seconds()) for one in cron.between(begin, end)] == expected, note
     fires = set(expected)
-    probes = {rng.randrange(low, high) for _ in range(25)}
-    probes |= {one + near for one in expected[:40] for near in (-1, 0, 1)}
+    probes = {rng.randrange(low, high) for _ in range(15)}
+    probes |= {one + near for one in expected[:20] for near in (-1, 0, 1)}
     for at in probes:
         if not low <= at < high:
             continue
@@ -61,8 +63,8 @@ def test_laws_hold_at_a_shift_of_every_zone(shard: int) -> None:
         rng = random.Random(zone)
         shifts = shifts_of(zone) or [Shift(at=1_790_000_000, before=0, after=0)]
         shift = rng.choice(shifts)
-        low = shift.at - rng.randrange(3600, 50_000)
-        _check(_near(rng, shift), zone, low, low + 100_000, rng)
+        low = shift.at - rng.randrange(3600, 30_000)
+        _check(_near(rng, shift), zone, low, low + 70_000, rng)
 
 
 @settings(max_examples=60, deadline=None)
@@ -99,7 +101,7 @@ def test_laws_hold_with_every_habit(zone: str, seed: int, data: st.DataObject) -
 def test_laws_hold_at_odd_shifts(zone: str) -> None:
     rng = random.Random(7)
     for shift in rng.sample(shifts_of(zone), min(6, len(shifts_of(zone)))):
-        low = shift.at - rng.randrange(3600, 50_000)
+        low = shift.at - rng.randrange(3600, 30_000)
         _check(_near(rng, shift), zone, low, low + 100_000 + abs(shift.after - shift.before), rng)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import cache
 from importlib import resources
 from zoneinfo import ZoneInfo
 
@@ -22,8 +22,8 @@ NAMED = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
-MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
-DAYS = "sun mon tue wed thu fri sat".split()
+MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
 LIMIT = 180 * 60
 
 
@@ -36,13 +36,13 @@ class Shift:
     after: int
 
 
-@lru_cache(maxsize=None)
+@cache
 def zone_list() -> list[str]:
     names = resources.files("tzdata").joinpath("zones").read_text().split()
     return [name for name in names if name != "Factory"]
 
 
-@lru_cache(maxsize=None)
+@cache
 def zone_info(name: str) -> ZoneInfo:
     with resources.files("tzdata").joinpath("zoneinfo", *name.split("/")).open("rb") as file:
         return ZoneInfo.from_file(file, key=name)
@@ -53,7 +53,7 @@ def offset_at(zone: str, epoch: int) -> int:
     return int(moment.astimezone(zone_info(zone)).utcoffset().total_seconds())
 
 
-@lru_cache(maxsize=None)
+@cache
 def shifts_of(zone: str) -> list[Shift]:
     """All shifts that the file lists since 1800, and those of two years still to come."""
     data = resources.files("tzdata").joinpath("zoneinfo", *zone.split("/")).read_bytes()
@@ -121,7 +121,7 @@ class Fields:
                 last = first if left == right else number(right, first > 0)
             else:
                 first = number(body, False)
-                last = high if step else first
+                last = max(first, 6 if names is DAYS else high) if step else first
             found |= set(range(first, last + 1, int(step or 1)))
         return found
 
@@ -150,9 +150,9 @@ def walk(
         first = begin + (-(begin + offset)) % 60
         for instant in range(first, end, 60):
             is_second_pass = once and 0 < before - offset <= LIMIT and instant < begin + before - offset
-            if low <= instant <= high and not is_second_pass:
-                if fields.match(naive_epoch + timedelta(seconds=instant + offset)):
-                    found.add(instant)
+            is_asked = low <= instant <= high and not is_second_pass
+            if is_asked and fields.match(naive_epoch + timedelta(seconds=instant + offset)):
+                found.add(instant)
         if catches and 0 < offset - before <= LIMIT:
             skipped = range(begin + before + (-(begin + before)) % 60, begin + offset, 60)
             if any(fields.match(naive_epoch + timedelta(seconds=wall)) for wall in skipped):

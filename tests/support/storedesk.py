@@ -278,7 +278,7 @@ def check_indexes(desk: Desk, apps: Sequence[str]) -> None:
         if first:
             expected[app] = first[0][1]
     rows: Any = desk.client.zrange(desk.keys.ready, 0, -1, withscores=True)
-    assert {app: score for app, score in rows} == expected
+    assert dict(rows) == expected
 
 
 __all__ = ["APP", "GROUP", "HANDLER", "LEASE_MS", "ROUTED", "SCHEDULE", "T0", "T0_MS", "Desk", "check_indexes"]

@@ -6,44 +6,34 @@ Arguments: the app's directory, the channel's descriptor, the worker's pid, a da
 """
 
 # Plain calls start faster and cost less per run than paths as objects.
-# ruff: noqa: PTH100, PTH108, PTH109, PTH120, PTH123, PTH208
+# ruff: noqa: PTH100, PTH109, PTH120, PTH123
 from __future__ import annotations
 
 import importlib
-import io
 import json
 import os
+import resource
 import signal
 import socket
 import struct
 import sys
 import threading
 import time
-from typing import Any, Callable  # noqa: UP035 - also for Python 3.8
+from typing import TYPE_CHECKING, Any, Callable  # noqa: UP035 - also for Python 3.8
+
+OWN = os.path.dirname(os.path.abspath(__file__))
+if TYPE_CHECKING:
+    from relayctl.runners.child.relay_surroundings import RESET_SIGNALS, Surroundings
+else:
+    # The file beside this one, under a name that no app has; its directory is off the path before any app's code runs.
+    sys.path.insert(0, OWN)
+    from relay_surroundings import RESET_SIGNALS, Surroundings
 
 PR_SET_PDEATHSIG = 1
 HEAD = struct.Struct(">II")  # length of the head, length of the event
 LENGTH = struct.Struct(">I")
 MAX_REASON = 500
 MAX_TRACEBACK = 16 * 1024
-MAX_EXTRA_DESCRIPTORS = 256
-DESCRIPTOR_CHECK_EVERY = 64
-RESET_SIGNALS = (
-    signal.SIGTERM,
-    signal.SIGINT,
-    signal.SIGHUP,
-    signal.SIGQUIT,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-    signal.SIGCHLD,
-    signal.SIGPIPE,
-    signal.SIGALRM,
-    signal.SIGVTALRM,
-    signal.SIGPROF,
-    signal.SIGCONT,
-    signal.SIGTSTP,
-)
-TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 
 
 class Failure(Exception):
@@ -73,8 +63,6 @@ def watch(parent: int) -> None:
 
 def limit_data(limit: int) -> None:
     if limit:
-        import resource
-
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
@@ -109,156 +97,10 @@ class Channel:
         return json.loads(body[:head_size]), body[head_size:]
 
     def send(self, frame: list[Any]) -> None:
-        data = json.dumps(frame).encode()
+        self.send_raw(json.dumps(frame).encode())
+
+    def send_raw(self, data: bytes) -> None:
         self.socket.sendall(LENGTH.pack(len(data)) + data)
-
-
-class Surroundings:
-    """What a handler may change of its process and the next one must not see."""
-
-    def __init__(self, directory: str) -> None:
-        self.directory = directory
-        self.pid = os.getpid()
-        self.environ, self.environb = os.environ, os.environb
-        self.base = dict(os.environb)
-        self.applied = self.base
-        for stream in (sys.stdout, sys.stderr):
-            assert isinstance(stream, io.TextIOWrapper)
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
-        self.out, self.err = sys.stdout, sys.stderr
-        self.identities = (identity(1), identity(2))
-        self.umask = os.umask(0o022)
-        os.umask(self.umask)
-        self.recursion = sys.getrecursionlimit()
-        self.runs = 0
-        self.remember()
-
-    def remember(self) -> None:
-        """Taken after the app's modules were imported: what they set up for good is theirs to keep."""
-        self.handlers = [(number, signal.getsignal(number)) for number in RESET_SIGNALS]
-        self.mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-        self.locale = locale_now()
-        self.descriptors = open_descriptors()
-
-    def enter(self, variables: dict[str, str], event: bytes) -> None:
-        wanted = dict(self.base)
-        wanted.update((os.fsencode(name), os.fsencode(value)) for name, value in variables.items())
-        self.adjust(wanted)
-        self.present(event)
-
-    def adjust(self, wanted: dict[bytes, bytes]) -> None:
-        have, environ = self.applied, self.environb
-        if have == wanted:
-            return
-        for name in have.keys() - wanted.keys():
-            del environ[name]
-        for name, value in wanted.items():
-            if have.get(name) != value:
-                environ[name] = value
-        self.applied = wanted
-
-    def present(self, event: bytes) -> None:
-        """Make `event` standard input, as descriptor 0 and as sys.stdin."""
-        fd = anonymous_file()
-        try:
-            view = memoryview(event)
-            while view:
-                view = view[os.write(fd, view) :]
-            os.lseek(fd, 0, os.SEEK_SET)
-            if fd != 0:
-                os.dup2(fd, 0)
-        finally:
-            if fd != 0:
-                os.close(fd)
-        raw = io.FileIO(0, "r", closefd=False)
-        sys.stdin = io.TextIOWrapper(io.BufferedReader(raw), encoding="utf-8")
-
-    def restore(self) -> bool:
-        """Put back what can be put back; whether this process may serve another run."""
-        try:
-            self.put_back()
-            return self.is_clean()
-        except Exception:
-            return False
-
-    def put_back(self) -> None:
-        if os.environ is not self.environ or os.environb is not self.environb:
-            os.environ, os.environb = self.environ, self.environb
-        have = dict(self.environb)
-        if have != self.applied:
-            wanted, self.applied = self.applied, have
-            self.adjust(wanted)
-        os.umask(self.umask)
-        if os.getcwd() != self.directory:
-            os.chdir(self.directory)
-        for timer in TIMERS:
-            signal.setitimer(timer, 0)
-        for number, handler in self.handlers:
-            if signal.getsignal(number) is not handler and signal.getsignal(number) != handler:
-                signal.signal(number, handler)
-        signal.set_wakeup_fd(-1)
-        signal.pthread_sigmask(signal.SIG_SETMASK, self.mask)
-        if sys.getrecursionlimit() != self.recursion:
-            sys.setrecursionlimit(self.recursion)
-        if locale_now() != self.locale:
-            import locale
-
-            locale.setlocale(locale.LC_ALL, self.locale or "C")
-        sys.stdout, sys.stderr = self.out, self.err
-
-    def is_clean(self) -> bool:
-        self.runs += 1
-        if self.out.closed or self.err.closed or (identity(1), identity(2)) != self.identities:
-            return False
-        for fd in (1, 2):
-            os.set_blocking(fd, True)
-        if threading.active_count() > 1 and has_stray_threads():
-            return False
-        if self.runs % DESCRIPTOR_CHECK_EVERY == 0 and open_descriptors() > self.descriptors + MAX_EXTRA_DESCRIPTORS:
-            return False
-        return not has_children()
-
-
-def identity(fd: int) -> tuple[int, int]:
-    found = os.fstat(fd)
-    return (found.st_dev, found.st_ino)
-
-
-def anonymous_file() -> int:
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("event", os.MFD_CLOEXEC)
-    import tempfile
-
-    fd, path = tempfile.mkstemp()
-    os.unlink(path)
-    return fd
-
-
-def locale_now() -> str | None:
-    """The process's locale as the C library has it, or None while nothing has ever set one."""
-    module: Any = sys.modules.get("_locale")
-    return str(module.setlocale(module.LC_ALL, None)) if module is not None else None
-
-
-def open_descriptors() -> int:
-    try:
-        return len(os.listdir("/dev/fd"))
-    except OSError:
-        return 0
-
-
-def has_stray_threads() -> bool:
-    own = threading.main_thread()
-    return any(thread is not own and not thread.daemon for thread in threading.enumerate())
-
-
-def has_children() -> bool:
-    """Whether any child process is left, running or not; nothing is reaped."""
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return False
-    return True
 
 
 LOADED: dict[str, tuple[Callable[..., Any], bool]] = {}
@@ -420,7 +262,10 @@ def serve(channel: Channel, surroundings: Surroundings) -> None:
         succeeded, code, reason = attempt(name, event, surroundings)
         if os.getpid() != surroundings.pid:  # a fork of this process that came back from the handler
             os._exit(0 if succeeded else 1)
-        channel.send(["end", sequence, succeeded, code, reason, surroundings.restore()])
+        if surroundings.restore() and succeeded and code is None:
+            channel.send_raw(b'["end",%d,true,null,"",true]' % sequence)
+        else:
+            channel.send(["end", sequence, succeeded, code, reason, surroundings.can_go_on])
 
 
 def main(arguments: list[str]) -> None:
@@ -432,8 +277,7 @@ def main(arguments: list[str]) -> None:
             signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     channel = Channel(fd)
-    own = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [directory] + [place for place in sys.path if os.path.abspath(place or ".") != own]
+    sys.path[:] = [directory] + [place for place in sys.path if os.path.abspath(place or ".") != OWN]
     sys.argv = [directory]
     os.chdir(directory)
     surroundings = Surroundings(os.getcwd())

@@ -3,9 +3,9 @@
 -- KEYS  1 the message's hash   2 the stream   3 ready apps   4 the app's ready set   5 leases   6 dead letters   7 history
 -- ARGV  1 message   2 app   3 slot   4 token   5 outcome: succeeded | failed | released   6 group
 --       7 wait in ms before the next attempt, -1 if none is left   8 now in ms, or ''
---       9 number of flat dead-letter fields, then these, then the flat history fields
+--       9 the attempt as it was claimed   10 number of flat dead-letter fields, then these, then the flat history fields
 -- Answers {ended} | {retry, due ms} | {released} | {lost} (the claim is somebody else's now) | {again} (ended before)
--- Idempotent by token. `released` gives the attempt back uncharged.
+-- Idempotent by token and attempt. `released` gives the attempt back uncharged.
 --@include time
 --@include invocation
 local inv, events, ready, ready_app, leases = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -13,7 +13,7 @@ local message, app, slot, token, outcome = ARGV[1], ARGV[2], ARGV[3], ARGV[4], A
 local now = now_ms(ARGV[8])
 local name, member = app .. '|' .. slot, message .. '|' .. slot
 local state, attempt, owner = state_of(inv, name)
-if owner ~= token or not state then
+if owner ~= token or not state or attempt ~= tonumber(ARGV[9]) then
   return { 'lost' }
 end
 if state ~= 'claimed' then
@@ -34,10 +34,10 @@ if outcome == 'failed' and wait >= 0 then
   return { 'retry', now + wait }
 end
 
-local buried = tonumber(ARGV[9])
+local buried = tonumber(ARGV[10])
 local envelope = redis.call('HGET', inv, 'env') or ''
 if outcome == 'failed' and buried > 0 then
-  local fields = { unpack(ARGV, 10, 9 + buried) }
+  local fields = { unpack(ARGV, 11, 10 + buried) }
   fields[#fields + 1] = 'event'
   fields[#fields + 1] = envelope
   -- What may be refused comes first, while the lease still stands for the rest.
@@ -45,5 +45,5 @@ if outcome == 'failed' and buried > 0 then
 end
 redis.call('ZREM', leases, app .. '|' .. member)
 finish(inv, events, ARGV[6], message, name, outcome, attempt, token)
-record(KEYS[7], { unpack(ARGV, 10 + buried) })
+record(KEYS[7], { unpack(ARGV, 11 + buried) })
 return { 'ended' }

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import queue
 import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from support.broker import Participant, await_fact, is_running
@@ -49,7 +52,9 @@ def test_the_server_dies_cleanly_with_its_killed_owner(join, short_dir, tie):
     log = (short_dir / "state" / "broker.log").read_text()
     assert "ready to exit" in log
     assert not os.path.exists(short_dir / "state" / "broker.sock")
-    assert not FileLock(short_dir / "state" / "broker.lock", SystemClock()).is_held()
+    # Its threads end a moment after its main one, and with the last of them the lock.
+    lock = FileLock(short_dir / "state" / "broker.lock", SystemClock())
+    await_fact(lambda: not lock.is_held(), "the lock outlives the server", within_s=1)
 
 
 @pytest.mark.parametrize("farewell", ["killed", "stopped"])
@@ -159,3 +164,28 @@ def test_a_stopped_server_is_not_mistaken_for_a_dead_one(join):
         os.kill(owner.up["pid"], signal.SIGCONT)
     with connect(Target.parse(owner.up["url"])) as client:
         assert client.info("server")["process_id"] == owner.up["pid"]
+
+
+def test_a_restart_that_fails_is_told_and_tried_again_ever_more_slowly(broker_factory, tmp_path):
+    broken = tmp_path / "server"
+    broken.write_text("#!/bin/sh\necho out of order\nexit 1\n")
+    broken.chmod(0o755)
+    made, told = broker_factory(), queue.SimpleQueue()
+
+    def listen(event) -> None:
+        told.put((event, time.monotonic()))
+        raise RuntimeError("a listener that fails must do no harm")
+
+    sound, made.embedded._binary = made.embedded._binary, replace(made.embedded._binary, path=broken)
+    made.embedded.watch(listen)
+    os.kill(made.pid, signal.SIGKILL)
+    assert told.get(timeout=5)[0].kind == "lost"
+    failures = [told.get(timeout=5) for _ in range(4)]
+    assert all("out of order" in event.error.message for event, _ in failures)
+    gaps = [later - earlier for (_, earlier), (_, later) in itertools.pairwise(failures)]
+    assert gaps[2] > 0.2, gaps
+    made.embedded._binary = sound
+    event, _ = told.get(timeout=5)
+    while event.kind == "failed":
+        event, _ = told.get(timeout=5)
+    assert (event.kind, event.endpoint.owner) == ("started", True)

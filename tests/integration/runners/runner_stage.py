@@ -38,11 +38,19 @@ class Stage:
     def _line(self, run: Run, stream: str, line: str) -> None:
         self.lines.append((run.label, stream, line))
 
-    def run(self, handler: str, *, app: str = "zoo", event: bytes = b"{}", timeout_s: float = 20.0, **variables: str) -> Run:
+    def run(
+        self, handler: str, *, app: str = "zoo", event: bytes = b"{}", timeout_s: float = 20.0, **variables: str
+    ) -> Run:
         self._count += 1
         key = f"{self._count}-0|{handler}"
         return Run(
-            key=key, app=app, handler=handler, stdin=event, variables=variables, timeout_s=timeout_s, label=f"{app}/{handler}@{self._count}-0"
+            key=key,
+            app=app,
+            handler=handler,
+            stdin=event,
+            variables=variables,
+            timeout_s=timeout_s,
+            label=f"{app}/{handler}@{self._count}-0",
         )
 
     def until(self, fact: Callable[[], object], within: float = 20.0) -> None:

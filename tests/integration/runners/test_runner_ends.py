@@ -125,7 +125,7 @@ stage.pool.start(stage.run("animals.breed"))
 stage.pool.start(stage.run("bin/stubborn.sh", app="programs"))
 stage.until(lambda: len(stage.texts()) == 3)
 bred = next(text for text in stage.texts() if text != "here")
-print(bred, *(child.process.pid for child in stage.pool._children.values()), flush=True)
+print(bred, *(child.process.pid for child in stage.pool._nursery.children), flush=True)
 while True:
     stage.pool.turn(1.0)
 """
@@ -159,8 +159,19 @@ def test_five_hundred_runs_leave_nothing(make_stage: Callable[..., Stage]) -> No
     stage.ready(4)
     stage.finish(*(stage.run("animals.noop") for _ in range(4)))
     before = open_descriptors()
-    already = children() - {child.process.pid for child in stage.pool._children.values()} - {stage.pool._guard.pid}
-    kinds = ["noop"] * 90 + ["echo", "raises", "vanish", "echo_by_child", "fork_and_return", "crash", "coroutine", "mess_up"]
+    already = (
+        children() - {child.process.pid for child in stage.pool._nursery.children} - {stage.pool._nursery._guard.pid}
+    )
+    kinds = ["noop"] * 90 + [
+        "echo",
+        "raises",
+        "vanish",
+        "echo_by_child",
+        "fork_and_return",
+        "crash",
+        "coroutine",
+        "mess_up",
+    ]
     runs = [stage.run(f"animals.{kinds[n % len(kinds)]}", event=b'{"n": 1, "code": 2}') for n in range(500)]
     ended = stage.finish(*runs, within=50)
     assert len(ended) == 500
@@ -170,5 +181,5 @@ def test_five_hundred_runs_leave_nothing(make_stage: Callable[..., Stage]) -> No
     stage.pool.demand("zoo", 4)
     stage.until(lambda: stage.pool.capacity("zoo") == 4)
     assert open_descriptors() == before
-    expected = {child.process.pid for child in stage.pool._children.values()} | {stage.pool._guard.pid}
+    expected = {child.process.pid for child in stage.pool._nursery.children} | {stage.pool._nursery._guard.pid}
     assert children() - already == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from runner_stage import ZOO, Stage, is_alive, zoo_build
@@ -52,7 +53,6 @@ def test_succeeds_and_the_next_run_does_too(stage: Stage, handler: str, printed:
         ("animals.nope", "module animals has no function nope"),
         ("nowhere.handler", "ModuleNotFoundError: No module named 'nowhere'"),
         ("broken_import.handler", "ModuleNotFoundError: No module named 'nowhere_to_be_found'"),
-        ("broken_syntax.handler", "SyntaxError: expected ':' (broken_syntax.py, line 1)"),
         ("plain", "handler 'plain' is not of the form module.function"),
         ("animals.print_after_close", "OSError: [Errno 9] Bad file descriptor"),
         ("animals.garbage", "the handler wrote to the runner's own channel"),
@@ -65,6 +65,12 @@ def test_fails_with_its_reason_and_the_next_run_succeeds(stage: Stage, handler: 
     ended = stage.one(handler)
     assert (ended.outcome, ended.reason) == (Outcome.FAILED, reason)
     assert stage.one("animals.noop").outcome is Outcome.SUCCEEDED
+
+
+def test_a_file_that_does_not_parse(make_stage: Callable[..., Stage], tmp_path: Path) -> None:
+    (tmp_path / "jobs.py").write_text("def handler(event)\n    pass\n")
+    stage = make_stage(zoo_build(directory=tmp_path))
+    assert stage.one("jobs.handler").reason == "SyntaxError: expected ':' (jobs.py, line 1)"
 
 
 def test_traceback_starts_in_the_handler_and_is_bounded(stage: Stage) -> None:

@@ -18,7 +18,7 @@ def noop(event):
 
 
 def count(event):
-    global calls
+    global calls  # noqa: PLW0603
     calls += 1
     print(calls)
 
@@ -158,7 +158,7 @@ def print_after_close(event):
 
 
 def replace_stdout(event):
-    sys.stdout = open(os.devnull, "w")
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115
 
 
 def close_stdout_object(event):
@@ -245,7 +245,8 @@ IGNORING = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); 
 def breed(event):
     """Three children, one of them out of reach of a signal to the group."""
     pids = [
-        subprocess.Popen([sys.executable, "-S", "-c", IGNORING], start_new_session=n == 0).pid for n in range(event.get("n", 3))
+        subprocess.Popen([sys.executable, "-S", "-c", IGNORING], start_new_session=n == 0).pid
+        for n in range(event.get("n", 3))
     ]
     print(*pids, flush=True)
     if event.get("wait", True):
@@ -297,7 +298,7 @@ def mess_up(event):
     signal.setitimer(signal.ITIMER_REAL, 1000)
     sys.setrecursionlimit(5000)
     locale.setlocale(locale.LC_ALL, "C")
-    os.environ = {}
+    os.environ = {}  # noqa: B003
     sys.stdin = None
     sys.stdout = None
     os.set_blocking(1, False)
@@ -311,7 +312,9 @@ def look_around(event):
             {
                 "cwd": os.getcwd(),
                 "environ": dict(os.environ),
-                "env": subprocess.run(["env", "-0"], capture_output=True, text=True, check=True).stdout.split("\0"),
+                "env": sorted(
+                    subprocess.run(["env", "-0"], capture_output=True, text=True, check=True).stdout.split("\0")
+                ),
                 "umask": umask,
                 "term": signal.getsignal(signal.SIGTERM) is signal.SIG_DFL,
                 "mask": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
@@ -349,8 +352,3 @@ def tell_secret(event):
 
 def pid(event):
     print(os.getpid())
-
-
-def stamp(event):
-    with open(event["file"], "a") as file:
-        file.write(f"start {os.getpid()}\n")

@@ -1,4 +1,4 @@
-import nowhere_to_be_found
+import nowhere_to_be_found  # noqa: F401
 
 
 def handler(event):

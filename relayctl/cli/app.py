@@ -1,0 +1,210 @@
+"""The entry point: finds the command, loads only its module, and turns whatever ends it into an exit code.
+
+No command's logic lives here. Help comes from one static table, so that `--help` imports no command.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from types import FrameType
+from typing import Any, NoReturn
+
+from typer import main as typer_main
+from typer._click.exceptions import ClickException, NoArgsIsHelpError
+from typer.core import TyperGroup
+from typer.exceptions import Abort, Exit
+
+from relayctl import errors, settings
+from relayctl.cli import exits
+from relayctl.cli.exits import Code
+from relayctl.cli.options import FLAGS, shared_options, worker_options
+
+PROGRAM = "relayctl"
+
+# The verbs in the order of the help page, each with the first line of its docstring; its module has the same name.
+VERBS: Mapping[str, str] = {
+    "init": "Scaffold an app, with editor and hook settings.",
+    "validate": "Lint templates, offline.",
+    "rule": "Explain a lint rule.",
+    "inspect": "Say what schedules mean and when they fire next.",
+    "explain": "Say what a cron expression means and when it fires.",
+    "serve": "Run a worker on a directory of apps until told to stop.",
+    "invoke": "Run a handler once.",
+    "schema": "Print the template's JSON Schema, or check it.",
+    "config": "Show the settings in force and where they come from.",
+    "completion": "Print a shell's completion script.",
+    "version": "Print versions.",
+}
+
+
+class Verbs(TyperGroup):
+    """The group of all verbs; a verb's module is imported when that verb is run, asked for help or completed."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the group's contract
+        return list(VERBS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        if cmd_name not in VERBS:
+            return None
+        if cmd_name not in self.commands:
+            self.commands[cmd_name] = _load(cmd_name)
+        return self.commands[cmd_name]
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = args[0]
+        if self.get_command(ctx, name) is None:
+            close = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
+            hint = f'did you mean "{close[0]}"?' if close else f"{PROGRAM} --help lists the commands"
+            raise errors.UsageError(f'no command "{exits.harmless(name)}"', help=hint)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(verb, VERBS[verb]) for verb in self.list_commands(ctx)])
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        from typer._click.shell_completion import CompletionItem
+
+        found = [verb for verb in self.list_commands(ctx) if verb.startswith(incomplete)]
+        return [CompletionItem(verb, help=VERBS[verb]) for verb in found]
+
+
+def root() -> Verbs:
+    """The command tree, with no verb loaded."""
+    return Verbs(
+        name=PROGRAM,
+        help="Recurring and event-driven work, kept in git and run once per due instant across a fleet.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
+def main() -> NoReturn:
+    """The console script."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line to its exit code; everything it has to say is printed."""
+    from relayctl.cli.desk import prepare_streams
+
+    prepare_streams()
+    previous = signal.signal(signal.SIGTERM, _terminate)
+    flags: dict[str, Any] = {}
+    try:
+        return _flushed(_invoke(list(arguments), flags))
+    except BrokenPipeError:
+        return _pipe_closed()
+    except KeyboardInterrupt:
+        exits.complain("interrupted")
+        return Code.INTERRUPTED
+    except exits.Terminated:
+        exits.complain("terminated")
+        return Code.TERMINATED
+    except Exception as error:  # noqa: BLE001 - the one place where the unforeseen ends
+        return _unexpected(error, flags)
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _invoke(arguments: list[str], flags: dict[str, Any]) -> int:
+    tree = root()
+    try:
+        if settings.is_completing():
+            _complete(tree)
+        with tree.make_context(PROGRAM, arguments) as context:
+            context.meta[FLAGS] = flags
+            tree.invoke(context)
+        return Code.OK
+    except exits.Ended as end:
+        return end.code
+    except Exit as end:
+        return end.exit_code
+    except (Abort, EOFError):
+        exits.complain("aborted: nothing was done")
+        return Code.INTERRUPTED
+    except NoArgsIsHelpError as error:
+        exits.complain(error.format_message())
+        return Code.USAGE
+    except ClickException as error:
+        exits.complain(*_click_lines(error))
+        return Code.USAGE
+    except errors.RelayError as error:
+        exits.complain(*exits.lines_of(error))
+        return exits.code_of(error)
+
+
+def _click_lines(error: ClickException) -> list[str]:
+    message = exits.harmless(error.format_message())
+    lines = [f"error: {message[:1].lower()}{message[1:].removesuffix('.')}"]
+    context = getattr(error, "ctx", None)
+    if context is not None:
+        lines.append(f"  help: {context.command_path} --help")
+    return lines
+
+
+def _complete(tree: Verbs) -> NoReturn:
+    from typer import _completion_classes
+
+    # The stock helper imports a whole terminal library to strip markup that our help does not use.
+    _completion_classes._sanitize_help_text = lambda text: text
+    _completion_classes.completion_init()
+    tree._main_shell_completion({}, PROGRAM, settings.COMPLETION_VARIABLE)
+    sys.exit(Code.OK)
+
+
+def _load(verb: str) -> Any:
+    module = importlib.import_module(f"relayctl.cli.{verb}")
+    command = typer_main.get_command(module.app)
+    command.name = verb
+    if getattr(module, "TAKES_WORKER_SETTINGS", False):
+        command.params.extend(worker_options())
+    _add_shared(command)
+    return command
+
+
+def _add_shared(command: Any) -> None:
+    """Shared options stand behind the last word of a command, so a group passes them on to its own commands."""
+    if isinstance(command, TyperGroup):
+        for child in command.commands.values():
+            _add_shared(child)
+        return
+    taken = [opt for param in command.params for opt in param.opts]
+    command.params.extend(shared_options(taken))
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> None:
+    raise exits.Terminated
+
+
+def _flushed(code: int) -> int:
+    sys.stdout.flush()
+    return code
+
+
+def _pipe_closed() -> int:
+    """The reader left. Whatever is still buffered must not complain again when the interpreter ends."""
+    import os
+
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            os.dup2(null, stream.fileno())
+    return Code.BROKEN_PIPE
+
+
+def _unexpected(error: Exception, flags: Mapping[str, Any]) -> int:
+    report = None
+    if flags.get("verbose"):
+        from relayctl.cli.report import write_report
+
+        report = write_report(error)
+    exits.complain(*exits.internal_lines(error, report))
+    return Code.FAILURE

@@ -1,0 +1,160 @@
+"""What a command works with: settings, clock, streams and how to hand over its output. It computes nothing itself."""
+
+from __future__ import annotations
+
+import difflib
+import io
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from relayctl import settings
+from relayctl.cli import exits
+from relayctl.cli.options import given
+from relayctl.errors import FileFailure, UsageError
+
+Renderings = Mapping[str, Callable[[], str]]
+"""Output by the name of its format; the first is the default, and only what is asked for is computed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """How text may look on the stream it goes to."""
+
+    width: int
+    is_unicode: bool
+    is_colored: bool
+
+
+class Desk:
+    """One command's surroundings. Settings are read when first asked for, so that `--help` needs none."""
+
+    def __init__(self, context: Any) -> None:
+        self._given = given(context)
+
+    @property
+    def is_quiet(self) -> bool:
+        """`-q`: no remarks on stderr."""
+        return bool(self._given.get("quiet"))
+
+    @property
+    def is_verbose(self) -> bool:
+        """`-v`."""
+        return bool(self._given.get("verbose"))
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether a person is there to answer."""
+        return not self._given.get("no_input") and sys.stdin.isatty()
+
+    @cached_property
+    def settings(self) -> settings.Settings:
+        """The settings in force; their warnings are printed once."""
+        config = self._given.get("config")
+        flags = {key: value for key, value in self._given.items() if key in settings.SETTINGS}
+        found = settings.load(flags, config=Path(config) if config else None)
+        for warning in found.warnings:
+            self.remark(f"warning: {warning}")
+        return found
+
+    @property
+    def has_explicit_apps(self) -> bool:
+        """Whether the apps directory was named rather than assumed."""
+        return self.settings.origins["apps"] is not settings.Origin.DEFAULT
+
+    def now(self, given_at: str | None = None) -> datetime:
+        """The time a command reckons from: the clock's, or what `--from` says."""
+        from relayctl.cli.when import parse_instant
+        from relayctl.host.clock import SystemClock
+
+        now = SystemClock().now()
+        return now if given_at is None else parse_instant(given_at, now)
+
+    @cached_property
+    def look(self) -> Look:
+        """Width, symbols and colour for stdout."""
+        facts = settings.terminal()
+        is_tty = "output_file" not in self._given and sys.stdout.isatty()
+        width = facts.columns or (shutil.get_terminal_size((100, 24)).columns if is_tty else 100)
+        choice = self.settings.color
+        is_colored = choice == "always" or (choice == "auto" and is_tty and facts.allows_color)
+        return Look(width=max(width, 40), is_unicode=facts.is_unicode, is_colored=is_colored)
+
+    def remark(self, *lines: str) -> None:
+        """Say something on stderr, unless quiet."""
+        if not self.is_quiet:
+            exits.complain(*(exits.harmless(line) for line in lines))
+
+    def format(self, renderings: Renderings) -> str:
+        """The format asked for."""
+        names = list(renderings)
+        wanted = str(self._given.get("format") or names[0])
+        if wanted not in renderings:
+            close = difflib.get_close_matches(wanted, names, n=1)
+            hint = f'did you mean "{close[0]}"?' if close else None
+            raise UsageError(f'no format "{wanted}" here; there are {", ".join(names)}', help=hint)
+        return wanted
+
+    def deliver(self, renderings: Renderings) -> None:
+        """Print the output in the format asked for, or write it to the files asked for."""
+        text = renderings[self.format(renderings)]()
+        if json_file := self._given.get("json_file"):
+            if "json" not in renderings:
+                raise UsageError("--json-file: this command has no JSON output")
+            _write_file(Path(json_file), renderings["json"]())
+        if output_file := self._given.get("output_file"):
+            _write_file(Path(output_file), text)
+        else:
+            _print(text, self.look.is_unicode)
+
+
+def to_json(value: Any) -> str:
+    """A document for programs, indented and in the order given."""
+    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+
+
+def _print(text: str, is_unicode: bool) -> None:
+    sys.stdout.write(text if is_unicode else to_ascii(text))
+    sys.stdout.flush()
+
+
+def to_ascii(text: str) -> str:
+    """Symbols by their plain counterparts, anything else by an escape."""
+    return text.translate(_PLAIN).encode("ascii", "backslashreplace").decode()
+
+
+_PLAIN = str.maketrans({"·": "-", "→": "->", "…": "...", "–": "-", "≈": "~", "×": "x", "≤": "<=", "≥": ">="})  # noqa: RUF001
+
+
+def _write_file(path: Path, text: str) -> None:
+    """Write beside the file and move into place, so that a reader sees the old or the new one."""
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", dir=path.parent, prefix=f".{path.name}.", delete=False, encoding="utf-8", errors="backslashreplace"
+        ) as file:
+            file.write(text)
+        Path(file.name).chmod(0o666 & ~_umask())
+        Path(file.name).replace(path)
+    except OSError as error:
+        raise FileFailure(f"{path}: cannot be written: {(error.strerror or 'unknown error').lower()}") from None
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def prepare_streams() -> None:
+    """No character may end a command: what a stream cannot encode is escaped."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

@@ -1,0 +1,92 @@
+"""Apps for a command that reads them: loads a tree, says what is broken, and finds a target by its name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from relayctl.errors import FileFailure, NoTemplates, UnknownTarget, UsageError
+
+if TYPE_CHECKING:
+    from relayctl.cli.desk import Desk
+    from relayctl.core.model import App
+    from relayctl.core.problem import Problem
+    from relayctl.templates.load import Loaded, LoadedTree
+
+
+def load(desk: Desk, now: datetime) -> LoadedTree:
+    """The tree of the apps directory in force; no directory and no apps are errors of their own."""
+    from relayctl.templates.load import load_tree
+
+    root = desk.settings.apps
+    tree = load_tree(root, now=now)
+    if tree.trouble is not None:
+        raise NoTemplates(
+            f"{root}: {tree.trouble}", help="name the apps directory with --apps, or make one: relayctl init"
+        )
+    if not tree.apps and not tree.problems:
+        raise NoTemplates(f"{root}: no app in it has a template.yaml", help="relayctl init makes a first one")
+    return tree
+
+
+def load_one(desk: Desk, name: str, now: datetime) -> Loaded:
+    """One app by name, without looking at the others."""
+    from relayctl.core.names import is_name
+    from relayctl.templates.load import load_app
+
+    root = desk.settings.apps
+    directory = root / name
+    if is_name(name) and (directory / "template.yaml").is_file():
+        return load_app(directory, root=root, now=now, with_digest=False)
+    raise unknown("app", name, app_names(root))
+
+
+def app_names(root: Path) -> list[str]:
+    """The directories with a template, for a suggestion."""
+    try:
+        return sorted(path.parent.name for path in root.glob("*/template.yaml"))
+    except OSError as error:
+        raise FileFailure(f"{root}: cannot be read: {(error.strerror or 'unknown error').lower()}") from None
+
+
+def split_target(target: str) -> tuple[str, str]:
+    """`APP/NAME`, cut at the first slash since a program's path has more."""
+    app, slash, name = target.partition("/")
+    if not app or (slash and not name):
+        raise UsageError(f'not a target: "{target}"', help="write APP or APP/NAME")
+    return app, name
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownTarget:
+    """The error for a name that nothing has, with the nearest one or all there are."""
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    if close:
+        hint = f'did you mean "{close[0]}"?'
+    else:
+        hint = (
+            f"there {'is' if len(names) == 1 else 'are'}: {', '.join(names[:10])}"
+            if names
+            else f"there is no {kind} here"
+        )
+    return UnknownTarget(f'no {kind} "{name}"', help=hint)
+
+
+def say_broken(desk: Desk, problems: Sequence[Problem]) -> bool:
+    """Name the errors on stderr, one line each; True when there was one."""
+    from relayctl.render.problems import concise
+
+    errors = [problem for problem in problems if problem.is_error]
+    if errors:
+        desk.remark(*concise(errors).splitlines(), "  help: relayctl validate")
+    return bool(errors)
+
+
+def place_of(app: App, name: str) -> str:
+    """`file:line` of a schedule."""
+    schedule = app.schedule(name)
+    place = schedule.place if schedule else None
+    return f"{place.file}:{place.line}" if place else ""

@@ -1,0 +1,38 @@
+"""Instants as users write them in flags and arguments: RFC 3339, a date, or `now` plus or minus a duration."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from relayctl.core.duration import DurationError, parse_duration
+from relayctl.errors import UsageError
+
+_FORM = re.compile(
+    r"\d{4}-\d{2}-\d{2}(?:[Tt ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?(?:[Zz]|[+-]\d{2}:\d{2})?)?", re.ASCII
+)
+
+
+def parse_instant(text: str, now: datetime) -> datetime:
+    """The instant in UTC; without an offset it is read as UTC."""
+    relative = re.fullmatch(r"now(?:([+-])(.+))?", text.strip())
+    if relative:
+        return _relative(text, relative, now)
+    if _FORM.fullmatch(text.strip()):
+        try:
+            at = datetime.fromisoformat(text.strip().upper())
+            return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
+        except (ValueError, OverflowError):
+            pass
+    raise UsageError(f"not an instant: {text!a}", help="write 2026-09-29T03:00:00Z, 2026-09-29, now or now+90m")
+
+
+def _relative(text: str, match: re.Match[str], now: datetime) -> datetime:
+    sign, duration = match.groups()
+    if sign is None:
+        return now
+    try:
+        span = parse_duration(duration)
+        return now + span if sign == "+" else now - span
+    except (DurationError, OverflowError):
+        raise UsageError(f"not an instant: {text!a}", help="write the duration as 90m, 1h30m or 2d") from None

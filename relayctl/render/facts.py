@@ -1,0 +1,137 @@
+"""Facts as log lines: words for people, one JSON object per line for programs. It writes nowhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from relayctl.core import facts
+from relayctl.render.instants import clock_text, span_text
+
+# One line per event: `{name}` is a field, durations and instants already in words.
+WORDING: Mapping[str, str] = {
+    "worker-started": "worker {worker} started, pid {pid}, relayctl {version}: {apps} apps, {schedules} schedules; "
+    "broker {broker}, namespace {namespace}",
+    "limits-unenforced": "limits not enforced here: {limits} ({reason})",
+    "draining": "draining after {reason}: {running} running, at most {limit}",
+    "stopped": "stopped after {after}: {finished} finished, {interrupted} interrupted and handed back",
+    "broker-started": "broker started: {flavour} {version}, pid {pid}",
+    "broker-lost": "broker lost: {reason}; running work goes on, retrying",
+    "broker-back": "broker back after {after}",
+    "broker-warning": "broker: {reason}",
+    "clock-stepped": "clock stepped by {by}; cursors stay where they were",
+    "loop-failed": "{loop} failed and will try again: {reason}",
+    "app-loaded": "reconcile {app}: {summary}, revision {revision}",
+    "app-broken": "reconcile {app}: {place} {code} {problem}{more}; {keeping}, {others} apps unaffected",
+    "app-removed": "reconcile {app}: removed with {schedules} schedules",
+    "source-lost": "source {source} lost: {reason}; everything keeps running as it was",
+    "source-back": "source {source} is back",
+    "removal-held": "removal of {removed} of {total} schedules held; "
+    "if intended: relayctl reconcile --accept-removals {revision}",
+    "schedule-behind": "{app}/{schedule}: behind the fleet, running its definition: {reason}",
+    "published": "{app}/{schedule}@{scheduled_at} published as {entry}{how}",
+    "published-late": "{app}/{schedule}@{scheduled_at} published {late} late{caught_up}",
+    "passed-over": "{app}/{schedule}: {first_at} to {last_at} passed over by catch_up: {policy}",
+    "duplicate": "{app}/{schedule}@{scheduled_at} was published by a peer as {entry}",
+    "publish-failed": "{app}/{schedule}@{scheduled_at} not published, attempt {attempt}: {reason}",
+    "closed": "{app}/{schedule}: {count} closed as {verdict} ({reason}), {first_at} to {last_at}",
+    "overdue": "{app}/{schedule}@{scheduled_at} is overdue: due and not accounted for",
+    "scheduler-changed": "scheduler {state}: {reason}",
+    "event-unmatched": "event {message} matched no rule",
+    "message-rejected": "message {message} rejected: {reason}",
+    "run-started": "{app}/{handler}@{message} started, attempt {attempt}",
+    "run-ended": "{app}/{handler}@{message} ok in {took}, attempt {attempt}",
+    "run-failed": "{app}/{handler}@{message} failed in {took}, attempt {attempt} of {attempts}: "
+    "{reason}; {then}; {look}",
+    "run-interrupted": "{app}/{handler}@{message} interrupted, attempt {attempt} not charged",
+    "lease-lost": "{app}/{handler}@{message} taken over by a peer, attempt {attempt} ended here",
+    "output": "[{label}] {line}",
+    "service-changed": "service {app}/{service} replica {replica}: {state}{because}",
+    "control-used": "{action} {target}{who}{because}",
+}
+
+
+def text(fact: facts.Fact, at: datetime) -> str:
+    """One line for people: time, then what happened."""
+    words = {name: _word(value) for name, value in _values(fact).items()}
+    words |= _EXTRA[type(fact)](fact) if type(fact) in _EXTRA else {}
+    # A fact without words of its own is still told: a listener must not fail its worker.
+    form = WORDING.get(fact.event) or " ".join([fact.event, *(f"{name}={{{name}}}" for name in words)])
+    line = form.format_map(words)
+    mark = "" if fact.level in {facts.Level.INFO, facts.Level.DEBUG} else f"{fact.level.value}: "
+    return f"{clock_text(at)} {mark}{_harmless(line)}"
+
+
+def as_json(fact: facts.Fact, at: datetime) -> str:
+    """One JSON object on one line: time, level, event, then the fields."""
+    head = {
+        "time": f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03d}Z",
+        "level": fact.level.value,
+        "event": fact.event,
+    }
+    return json.dumps(head | fact.to_fields(), ensure_ascii=False, separators=(",", ":"))
+
+
+def _values(fact: facts.Fact) -> dict[str, Any]:
+    return {name: getattr(fact, name) for name in fact.__dataclass_fields__}
+
+
+def _word(value: object) -> str:
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%dT%H:%M:%SZ}"
+    if isinstance(value, timedelta):
+        return span_text(value)
+    return ", ".join(value) if isinstance(value, tuple) else str(value)
+
+
+def _harmless(line: str) -> str:
+    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in line)
+
+
+def _loaded(fact: facts.AppLoaded) -> dict[str, str]:
+    counts = [(fact.added, "added"), (fact.changed, "swapped"), (fact.removed, "removed")]
+    parts = [f"{count} {word}" for count, word in counts if count] or ["no schedule changed"]
+    first, _, rest = parts[0].partition(" ")
+    if first.isdigit():
+        parts[0] = f"{first} {'schedule' if first == '1' else 'schedules'} {rest}"
+    return {"summary": f"{'ok again' if fact.was_broken else 'ok'}, {', '.join(parts)}"}
+
+
+def _broken(fact: facts.AppBroken) -> dict[str, str]:
+    keeping = f"keeping the last good {fact.app}" if fact.has_last_good else f"{fact.app} does not run"
+    return {"keeping": keeping, "more": f" (and {fact.problems - 1} more)" if fact.problems > 1 else ""}
+
+
+def _published(fact: facts.Published) -> dict[str, str]:
+    parts = [*fact.marks, *([f"{span_text(fact.late)} late"] if fact.late >= timedelta(seconds=1) else [])]
+    return {"how": f" ({', '.join(parts)})" if parts else ""}
+
+
+def _late(fact: facts.PublishedLate) -> dict[str, str]:
+    return {"caught_up": ", by catch-up" if fact.is_catch_up else ""}
+
+
+def _failed(fact: facts.RunFailed) -> dict[str, str]:
+    last = "no attempt is left, kept as a dead letter"
+    return {"then": last if fact.retry_in is None else f"again in {span_text(fact.retry_in)}"}
+
+
+def _service(fact: facts.ServiceChanged) -> dict[str, str]:
+    return {"because": f": {fact.reason}" if fact.reason else ""}
+
+
+def _control(fact: facts.ControlUsed) -> dict[str, str]:
+    return {"who": f" by {fact.by}" if fact.by else "", "because": f": {fact.reason}" if fact.reason else ""}
+
+
+_EXTRA: Mapping[type[facts.Fact], Callable[[Any], dict[str, str]]] = {
+    facts.AppLoaded: _loaded,
+    facts.AppBroken: _broken,
+    facts.Published: _published,
+    facts.PublishedLate: _late,
+    facts.RunFailed: _failed,
+    facts.ServiceChanged: _service,
+    facts.ControlUsed: _control,
+}

@@ -1,0 +1,357 @@
+"""Every setting in one table: key, flag, variable, default, meaning. The only module that reads the environment.
+
+A value comes from a flag, else a `RELAYCTL_*` variable, else `relayctl.toml`, else the default, and knows which.
+It opens no connection and creates no directory.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from relayctl.core.duration import DurationError, format_duration, parse_duration
+from relayctl.core.names import why_not_a_name
+from relayctl.errors import UsageError
+
+CONFIG_FILE = "relayctl.toml"
+CONFIG_VARIABLE = "RELAYCTL_CONFIG"
+COMPLETION_VARIABLE = "_RELAYCTL_COMPLETE"
+_RESYNC_BOUNDS = (timedelta(seconds=1), timedelta(days=1))
+
+
+class Origin(Enum):
+    """Where a value was taken from."""
+
+    FLAG = "flag"
+    VARIABLE = "variable"
+    FILE = "file"
+    DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Lenient:
+    """A parsed value that was not what its author meant, with the warning to print."""
+
+    value: Any
+    warning: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One row. `default` is written as a user would write it; None means "not set".
+
+    `is_shared` settings are options of every command, the others only of `serve`.
+    """
+
+    key: str
+    default: str | None
+    parse: Callable[[str], Any]
+    help: str
+    metavar: str
+    flag: str | None = None
+    show: Callable[[Any], str] = str
+    absent: str = ""
+    is_shared: bool = False
+
+    @property
+    def variable(self) -> str:
+        """The environment variable of this setting."""
+        return f"RELAYCTL_{self.key.upper()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The values in force. `state_dir` is `.relayctl` beside the apps directory unless it was given."""
+
+    apps: Path
+    state_dir: Path
+    redis_url: str | None
+    namespace: str
+    secrets_dir: Path | None
+    resync_interval: timedelta | None
+    debounce: timedelta
+    drain: timedelta
+    http: str | None
+    max_timeout: timedelta
+    max_event_bytes: int
+    catch_up_horizon: timedelta
+    min_replica_acks: int
+    log_format: str
+    color: str
+    config: Path | None
+    origins: Mapping[str, Origin]
+    warnings: tuple[str, ...]
+
+    def shown(self, key: str) -> str:
+        """The value of `key` for people, without a password."""
+        value = getattr(self, key)
+        return SETTINGS[key].absent if value is None else SETTINGS[key].show(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terminal:
+    """What the environment says about the terminal, before anyone looks at the stream itself."""
+
+    allows_color: bool
+    is_unicode: bool
+    columns: int | None
+
+
+def load(flags: Mapping[str, str], *, config: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+    """The settings in force; `flags` holds only what was given on the command line, by key."""
+    environ = os.environ if environ is None else environ
+    file, texts = _config_texts(config, environ)
+    values: dict[str, Any] = {}
+    origins: dict[str, Origin] = {}
+    warnings: list[str] = []
+    for setting in SETTINGS.values():
+        text, origin = _choose(setting, flags, environ, texts)
+        value = None if text is None else _parsed(setting, text, origin, file)
+        if isinstance(value, Lenient):
+            warnings.append(f"{_origin_name(setting, origin, file)}: {value.warning}")
+            value = value.value
+        values[setting.key], origins[setting.key] = value, origin
+    if values["state_dir"] is None:
+        # Not resolved: a linked apps directory may point elsewhere tomorrow, and the state must not move with it.
+        values["state_dir"] = Path(os.path.abspath(values["apps"])).parent / ".relayctl"  # noqa: PTH100
+    return Settings(**values, config=file, origins=origins, warnings=tuple(warnings))
+
+
+def terminal(environ: Mapping[str, str] | None = None) -> Terminal:
+    """Colour is off under NO_COLOR and a dumb terminal; symbols are ASCII where the locale is not UTF-8."""
+    environ = os.environ if environ is None else environ
+    columns = environ.get("COLUMNS", "")
+    return Terminal(
+        allows_color=not environ.get("NO_COLOR") and environ.get("TERM") != "dumb",
+        is_unicode=_is_unicode(environ),
+        columns=int(columns) if re.fullmatch(r"[1-9][0-9]{0,3}", columns, re.ASCII) else None,
+    )
+
+
+def is_completing() -> bool:
+    """Whether a shell called the program for completions and not for a command."""
+    return bool(os.environ.get(COMPLETION_VARIABLE))
+
+
+def mask_url(text: str) -> str:
+    """A URL without its password, whatever else it contains."""
+    text = re.sub(r"(?<=://)([^/@:]*):[^/]*@", r"\1:***@", text)
+    return re.sub(r"([?&](?:password|token|secret)=)[^&]*", r"\1***", text, flags=re.IGNORECASE)
+
+
+def _choose(
+    setting: Setting, flags: Mapping[str, str], environ: Mapping[str, str], texts: Mapping[str, str]
+) -> tuple[str | None, Origin]:
+    if setting.key in flags:
+        return flags[setting.key], Origin.FLAG
+    # An empty variable is how a container file says "not set".
+    if environ.get(setting.variable):
+        return environ[setting.variable], Origin.VARIABLE
+    if setting.key in texts:
+        return texts[setting.key], Origin.FILE
+    return setting.default, Origin.DEFAULT
+
+
+def _parsed(setting: Setting, text: str, origin: Origin, file: Path | None) -> Any:
+    try:
+        return setting.parse(text)
+    except ValueError as error:
+        raise UsageError(
+            f"{_origin_name(setting, origin, file)}: {error}", help=f"{setting.key}: {setting.help}"
+        ) from None
+
+
+def _origin_name(setting: Setting, origin: Origin, file: Path | None) -> str:
+    if origin is Origin.FLAG:
+        return setting.flag or setting.key
+    if origin is Origin.VARIABLE:
+        return setting.variable
+    return f"{file}: {setting.key}" if origin is Origin.FILE else f"default of {setting.key}"
+
+
+def _config_texts(config: Path | None, environ: Mapping[str, str]) -> tuple[Path | None, dict[str, str]]:
+    named = config or (Path(environ[CONFIG_VARIABLE]) if environ.get(CONFIG_VARIABLE) else None)
+    file = named or Path(CONFIG_FILE)
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if named is None:
+            return None, {}
+        raise UsageError(
+            f"{file}: no such file", help=f"create it, or leave out --config and {CONFIG_VARIABLE}"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file}: cannot be read: {_reason(error)}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{file}: not valid TOML: {_toml_reason(error)}") from None
+    return file, {key: _toml_text(file, key, value) for key, value in document.items()}
+
+
+def _toml_reason(error: tomllib.TOMLDecodeError) -> str:
+    # The parser's words can repeat a piece of the file, so only the place is kept.
+    place = re.search(r"\(at ([^)]*)\)", str(error))
+    return f"at {place.group(1)}" if place else "it does not parse"
+
+
+def _toml_text(file: Path, key: str, value: object) -> str:
+    if key not in SETTINGS:
+        close = difflib.get_close_matches(key, SETTINGS, n=1)
+        hint = f'did you mean "{close[0]}"?' if close else f"known keys: {', '.join(SETTINGS)}"
+        raise UsageError(f'{file}: unknown key "{key}"', help=hint)
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise UsageError(f"{file}: {key}: expected a string or a number, found {type(value).__name__}")
+    return str(value)
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return (error.strerror or "unknown error").lower() if isinstance(error, OSError) else "it is not UTF-8"
+
+
+def _is_unicode(environ: Mapping[str, str]) -> bool:
+    lang = environ.get("LANG", "")
+    ctype = environ.get("LC_CTYPE", "")
+    if ctype == "C.UTF-8" and lang in {"", "C", "POSIX"}:
+        ctype = ""  # the interpreter itself wrote that when it found the C locale
+    effective = environ.get("LC_ALL") or ctype or lang
+    return "utf" in effective.lower()
+
+
+def _shown(text: str) -> str:
+    """A bad value for an error message, unless it could hold a credential."""
+    is_suspicious = "://" in text or "@" in text or len(text) > 40 or not text.isprintable()
+    return "the value" if is_suspicious else f'"{text}"'
+
+
+def _path(text: str) -> Path:
+    if not text or "\0" in text:
+        raise ValueError("expected a path")
+    return Path(text).expanduser()
+
+
+def _namespace(text: str) -> str:
+    if reason := why_not_a_name(text):
+        raise ValueError(
+            "not a name: it holds characters that are not allowed" if "://" in text else f"not a name: {reason}"
+        )
+    return text
+
+
+def _url(text: str) -> str:
+    schemes = ("redis", "rediss", "unix", "redis+sentinel", "redis+cluster")
+    if not re.match(rf"({'|'.join(map(re.escape, schemes))})://.", text):
+        raise ValueError(f"expected a URL that begins with {', '.join(f'{scheme}://' for scheme in schemes)}")
+    return text
+
+
+def _address(text: str) -> str:
+    port = re.fullmatch(r"(?:\S*:)?([0-9]{1,5})", text, re.ASCII)
+    if port is None or not 0 <= int(port.group(1)) <= 65535:
+        raise ValueError(f"expected an address such as 127.0.0.1:8080, found {_shown(text)}")
+    return text if ":" in text else f"127.0.0.1:{text}"
+
+
+def _duration(text: str) -> timedelta:
+    try:
+        value = parse_duration(text)
+    except DurationError:
+        raise ValueError(f"expected a duration such as 30s or 1h30m, found {_shown(text)}") from None
+    if value < timedelta(0):
+        raise ValueError(f"expected a duration of zero or more, found {_shown(text)}")
+    return value
+
+
+def _positive_duration(text: str) -> timedelta:
+    value = _duration(text)
+    if value == timedelta(0):
+        raise ValueError("expected a duration above zero")
+    return value
+
+
+def _count(low: int, high: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,12}", text, re.ASCII) or not low <= int(text) <= high:
+            raise ValueError(f"expected a whole number from {low} to {high}, found {_shown(text)}")
+        return int(text)
+
+    return parse
+
+
+def _choice(*allowed: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in allowed:
+            close = difflib.get_close_matches(text, allowed, n=1)
+            hint = f'; did you mean "{close[0]}"?' if close else ""
+            raise ValueError(f"expected one of {', '.join(allowed)}, found {_shown(text)}{hint}")
+        return text
+
+    return parse
+
+
+def parse_resync(text: str) -> timedelta | Lenient | None:
+    """The interval of the periodic pass: None for `off` and zero (demands only); a typo warns and keeps the default."""
+    default = parse_duration(_RESYNC_DEFAULT)
+    word = text.strip().lower()
+    if word in {"off", "disabled", "0"}:
+        return None
+    try:
+        value = parse_duration(word.removeprefix("-"))
+    except DurationError:
+        return Lenient(default, f"{_shown(text)} is not an interval; every {_RESYNC_DEFAULT} is used")
+    if value == timedelta(0):
+        return None
+    if word.startswith("-"):
+        return Lenient(default, f"{_shown(text)} is negative; every {_RESYNC_DEFAULT} is used")
+    low, high = _RESYNC_BOUNDS
+    if low <= value <= high:
+        return value
+    bound = min(max(value, low), high)
+    return Lenient(
+        bound,
+        f"{_shown(text)} is not within {format_duration(low)} and {format_duration(high)}, "
+        f"{format_duration(bound)} is used",
+    )
+
+
+_RESYNC_DEFAULT = "30s"
+_ROWS = (
+    Setting(key="apps", flag="--apps", default="apps", parse=_path, metavar="DIR", is_shared=True,
+            help="directory with one folder per app"),
+    Setting(key="state_dir", flag="--state-dir", default=None, parse=_path, metavar="DIR", is_shared=True,
+            help="where this machine keeps its state; default .relayctl beside the apps directory"),
+    Setting(key="redis_url", flag="--redis", default=None, parse=_url, metavar="URL", is_shared=True, show=mask_url,
+            help="broker to use; default is the embedded one of the state directory"),
+    Setting(key="namespace", flag="--namespace", default="relay", parse=_namespace, metavar="NAME", is_shared=True,
+            help="prefix of every key in the broker"),
+    Setting(key="log_format", flag="--log-format", default="auto", parse=_choice("auto", "text", "json"),
+            metavar="text|json", is_shared=True, help="form of log lines; default text on a terminal, else json"),
+    Setting(key="color", flag="--color", default="auto", parse=_choice("auto", "always", "never"),
+            metavar="WHEN", is_shared=True, help="colour: auto, always or never"),
+    Setting(key="secrets_dir", flag="--secrets-dir", default=None, parse=_path, metavar="DIR",
+            help="directory with one file per secret reference, asked before the local store"),
+    Setting(key="resync_interval", flag="--resync", default=_RESYNC_DEFAULT, parse=parse_resync, metavar="INTERVAL",
+            show=format_duration, absent="off", help="how often the whole tree is compared; off for demands only"),
+    Setting(key="debounce", flag="--debounce", default="50ms", parse=_duration, metavar="DURATION",
+            show=format_duration, help="quiet time after a file event before the tree is read"),
+    Setting(key="drain", flag="--drain", default="25s", parse=_duration, metavar="DURATION", show=format_duration,
+            help="how long running handlers may go on after a stop was asked for"),
+    Setting(key="http", flag="--http", default=None, parse=_address, metavar="ADDR",
+            help="address for metrics and probes, such as 127.0.0.1:9100"),
+    Setting(key="max_timeout", flag="--max-timeout", default="1h", parse=_positive_duration, metavar="DURATION",
+            show=format_duration, help="cap on every handler's timeout"),
+    Setting(key="max_event_bytes", flag="--max-event-bytes", default="262144", parse=_count(1024, 64 * 1024 * 1024),
+            metavar="N", help="largest event that is accepted, in bytes"),
+    Setting(key="catch_up_horizon", flag="--catch-up-horizon", default="24h", parse=_duration, metavar="DURATION",
+            show=format_duration, help="how far back a missed firing is still caught up"),
+    Setting(key="min_replica_acks", flag="--min-replica-acks", default="0", parse=_count(0, 16), metavar="N",
+            help="replicas that must hold a publication before it counts"),
+)  # fmt: skip
+SETTINGS: Mapping[str, Setting] = {row.key: row for row in _ROWS}
+"""The table, by key, in the order in which it is shown."""

@@ -1,0 +1,131 @@
+"""What the terminal and the shell do to a command: closed pipes, signals, locales, colour, completion, slow imports."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.broker import await_fact
+from support.console import ROOT, command, plain, relayctl
+
+HEAVY = (
+    "redis", "sqlite_utils", "watchfiles", "croniter", "cron_descriptor", "jsonschema", "prometheus_client", "asyncio",
+    "rich", "pydantic",
+)  # fmt: skip
+_RUN = "import sys; from relayctl.cli.app import run; code = run(sys.argv[1:]); print('\\n'.join(sys.modules), file=sys.stderr); sys.exit(code)"
+
+
+def _imported(*arguments: str, environ: dict[str, str] | None = None) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", _RUN, *arguments],
+        cwd=ROOT,
+        env=plain(environ),
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.returncode == 0, done.stderr
+    return {name.partition(".")[0] for name in done.stderr.splitlines()}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--help",), ("validate", "--help"), ("validate", "apps/billing"), ("completion", "bash")],
+    ids=" ".join,
+)
+def test_a_light_command_imports_nothing_heavy(arguments: tuple[str, ...]) -> None:
+    assert _imported(*arguments).isdisjoint(HEAVY)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completing_imports_nothing_heavy(shell: str) -> None:
+    words = {"COMP_WORDS": "relayctl validate --s", "COMP_CWORD": "2", "_TYPER_COMPLETE_ARGS": "relayctl validate --s"}
+    run = _RUN.replace("code = run(sys.argv[1:])", "\ntry:\n    run([])\nexcept SystemExit:\n    pass\ncode = 0\n")
+    done = subprocess.run(
+        [sys.executable, "-c", run.replace("; ", "\n")],
+        env=plain(words | {"_RELAYCTL_COMPLETE": f"complete_{shell}"}), capture_output=True, text=True, timeout=30,
+    )  # fmt: skip
+    assert "--select" in done.stdout, done.stderr
+    assert {name.partition(".")[0] for name in done.stderr.splitlines()}.isdisjoint(HEAVY)
+
+
+def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
+    app = tmp_path / "apps" / "many"
+    app.mkdir(parents=True)
+    (app / "work.py").write_text("def run(event):\n    pass\n")
+    schedules = "".join(f'  - {{name: s{n}, handler: work.run, cron: "{n % 60} 3 * * *"}}\n' for n in range(2000))
+    (app / "template.yaml").write_text(
+        f"runtime: python\nevents:\n  - {{handler: work.run, pattern: {{name: [x]}}}}\nschedules:\n{schedules}"
+    )
+    with subprocess.Popen(
+        command("inspect", "--all"), cwd=tmp_path, env=plain(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=30) == 141
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_a_signal_ends_a_command_with_its_own_code(number: signal.Signals, code: int, word: str) -> None:
+    # It waits for stdin, so it is certain to be in the middle of its work.
+    with subprocess.Popen(
+        command("validate", "-", "-v"),
+        cwd=ROOT,
+        env=plain(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        _await_blocked_on_stdin(process.pid)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=30)
+    assert (process.returncode, err.decode().splitlines()) == (code, [word])
+
+
+def _await_blocked_on_stdin(pid: int) -> None:
+    def is_blocked() -> bool:
+        waits_in = Path(f"/proc/{pid}/wchan").read_text() if os.path.exists(f"/proc/{pid}/wchan") else ""
+        call = Path(f"/proc/{pid}/syscall").read_text().split() if os.access(f"/proc/{pid}/syscall", os.R_OK) else []
+        return "pipe" in waits_in or call[:2] == ["0", "0x0"]
+
+    await_fact(is_blocked, within_s=20)
+
+
+def test_a_container_without_a_locale_gets_ascii(tmp_path: Path) -> None:
+    app = tmp_path / "apps" / "caffe"
+    app.mkdir(parents=True)
+    (app / "work.py").write_text("def run(event):\n    pass\n", encoding="utf-8")
+    (app / "template.yaml").write_text(
+        "# perché no 🚀\nruntime: python\nenv: {NAME: caffè}\nevents:\n  - {handler: work.run, pattern: {name: [x]}, retrys: 2}\n",
+        encoding="utf-8",
+    )
+    for environ in ({"LANG": "C"}, {"LANG": ""}, {"LANG": "C", "PYTHONIOENCODING": "ascii"}):
+        answer = relayctl("validate", cwd=tmp_path, environ=environ)
+        assert (answer.code, answer.err) == (1, "")
+        assert answer.out.isascii()
+        assert 'did you mean "retries"?' in answer.out
+    assert relayctl("inspect", cwd=tmp_path, environ={"LANG": "C"}).code == 1
+
+
+def test_colour_is_for_terminals_and_for_those_who_ask() -> None:
+    bad = b"runtime: python\nevnts: []\n"
+    assert "\x1b" not in relayctl("validate", "-", stdin=bad).out
+    asked = relayctl("validate", "-", "--color", "always", stdin=bad).out
+    assert "\x1b[1;31merror\x1b[0m" in asked
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
+def test_the_completion_script_works_in_bash() -> None:
+    script = relayctl("completion", "bash").out
+    line = 'COMP_WORDS=(relayctl con); COMP_CWORD=1; _relayctl_completion relayctl; printf "%s\\n" "${COMPREPLY[@]}"'
+    done = subprocess.run(["bash", "-c", f"{script}\n{line}"], env=plain(), capture_output=True, text=True, timeout=30)
+    assert done.stdout == "config\n"

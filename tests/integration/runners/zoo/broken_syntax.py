@@ -1,2 +1,0 @@
-def handler(event)
-    pass
