@@ -6,11 +6,9 @@ It opens no connection and creates no directory.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
-import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
@@ -180,6 +178,8 @@ def _origin_name(setting: Setting, origin: Origin, file: Path | None) -> str:
 def _config_texts(config: Path | None, environ: Mapping[str, str]) -> tuple[Path | None, dict[str, str]]:
     named = config or (Path(environ[CONFIG_VARIABLE]) if environ.get(CONFIG_VARIABLE) else None)
     file = named or Path(CONFIG_FILE)
+    import tomllib
+
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -195,7 +195,7 @@ def _config_texts(config: Path | None, environ: Mapping[str, str]) -> tuple[Path
     return file, {key: _toml_text(file, key, value) for key, value in document.items()}
 
 
-def _toml_reason(error: tomllib.TOMLDecodeError) -> str:
+def _toml_reason(error: ValueError) -> str:
     # The parser's words can repeat a piece of the file, so only the place is kept.
     place = re.search(r"\(at ([^)]*)\)", str(error))
     return f"at {place.group(1)}" if place else "it does not parse"
@@ -203,12 +203,18 @@ def _toml_reason(error: tomllib.TOMLDecodeError) -> str:
 
 def _toml_text(file: Path, key: str, value: object) -> str:
     if key not in SETTINGS:
-        close = difflib.get_close_matches(key, SETTINGS, n=1)
-        hint = f'did you mean "{close[0]}"?' if close else f"known keys: {', '.join(SETTINGS)}"
+        close = _closest(key, SETTINGS)
+        hint = f'did you mean "{close}"?' if close else f"known keys: {', '.join(SETTINGS)}"
         raise UsageError(f'{file}: unknown key "{key}"', help=hint)
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise UsageError(f"{file}: {key}: expected a string or a number, found {type(value).__name__}")
     return str(value)
+
+
+def _closest(text: str, known: Iterable[str]) -> str | None:
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(text, list(known), n=1)), None)
 
 
 def _reason(error: OSError | UnicodeDecodeError) -> str:
@@ -287,8 +293,8 @@ def _count(low: int, high: int) -> Callable[[str], int]:
 def _choice(*allowed: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in allowed:
-            close = difflib.get_close_matches(text, allowed, n=1)
-            hint = f'; did you mean "{close[0]}"?' if close else ""
+            close = _closest(text, allowed)
+            hint = f'; did you mean "{close}"?' if close else ""
             raise ValueError(f"expected one of {', '.join(allowed)}, found {_shown(text)}{hint}")
         return text
 

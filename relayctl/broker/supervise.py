@@ -132,7 +132,7 @@ class EmbeddedBroker:
     def recover(self, *, is_socket_lost: bool) -> Endpoint:
         """Start or attach after the server was seen gone, or its socket file was removed from under it."""
         with self._mutex:
-            if is_socket_lost or not self.is_alive():
+            if is_socket_lost:
                 self._drop_unreachable()
             return self._start_or_attach()
 
@@ -144,7 +144,9 @@ class EmbeddedBroker:
         self.stop()
 
     def _start_or_attach(self) -> Endpoint:
-        self._reap()
+        if not self.is_alive():
+            # Dead and to be reaped; or its directory or socket was removed, and nobody can reach it any more.
+            self._drop_unreachable()
         self.state.create()
         deadline = time.monotonic() + _ATTACH_S
         while not self._stop.is_set():
@@ -164,8 +166,6 @@ class EmbeddedBroker:
     def _try_start(self) -> Endpoint | None:
         if not self._lock.try_acquire():
             return None
-        # A live server of ours would hold this lock, unless its directory was removed and made again.
-        self._drop_unreachable()
         try:
             self._binary = self._binary or find_server()
             server = launch(self.state, self._lock, self._binary, tie=self._tie, stop=self._stop)
@@ -203,10 +203,6 @@ class EmbeddedBroker:
             or self.state.short_socket_path().exists()
             or self._presence.is_held(counting_shared=True)
         )
-
-    def _reap(self) -> None:
-        if self._server is not None and self._server.process.poll() is not None:
-            self._drop_server()
 
     def _drop_unreachable(self) -> None:
         # Not in an orderly way: on such an exit a server unlinks its socket's path, which may be another's by now.

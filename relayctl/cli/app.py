@@ -5,7 +5,6 @@ No command's logic lives here. Help comes from one static table, so that `--help
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import signal
 import sys
@@ -21,7 +20,9 @@ from typer.exceptions import Abort, Exit
 from relayctl import errors, settings
 from relayctl.cli import exits
 from relayctl.cli.exits import Code
+from relayctl.cli.nearest import closest
 from relayctl.cli.options import FLAGS, shared_options, worker_options
+from relayctl.cli.streams import prepare_streams, silence_closed
 
 PROGRAM = "relayctl"
 
@@ -32,6 +33,8 @@ VERBS: Mapping[str, str] = {
     "rule": "Explain a lint rule.",
     "inspect": "Say what schedules mean and when they fire next.",
     "explain": "Say what a cron expression means and when it fires.",
+    "plan": "Show what the templates would change in what runs.",
+    "status": "Show the live fleet: what is in sync, what is healthy, and who runs it.",
     "serve": "Run a worker on a directory of apps until told to stop.",
     "invoke": "Run a handler once.",
     "schema": "Print the template's JSON Schema, or check it.",
@@ -57,8 +60,8 @@ class Verbs(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name = args[0]
         if self.get_command(ctx, name) is None:
-            close = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
-            hint = f'did you mean "{close[0]}"?' if close else f"{PROGRAM} --help lists the commands"
+            close = closest(name, self.list_commands(ctx))
+            hint = f'did you mean "{close}"?' if close else f"{PROGRAM} --help lists the commands"
             raise errors.UsageError(f'no command "{exits.harmless(name)}"', help=hint)
         return super().resolve_command(ctx, args)
 
@@ -91,15 +94,14 @@ def main() -> NoReturn:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line to its exit code; everything it has to say is printed."""
-    from relayctl.cli.desk import prepare_streams
-
     prepare_streams()
     previous = signal.signal(signal.SIGTERM, _terminate)
     flags: dict[str, Any] = {}
     try:
         return _flushed(_invoke(list(arguments), flags))
     except BrokenPipeError:
-        return _pipe_closed()
+        silence_closed()
+        return Code.BROKEN_PIPE
     except KeyboardInterrupt:
         exits.complain("interrupted")
         return Code.INTERRUPTED
@@ -185,19 +187,6 @@ def _terminate(_number: int, _frame: FrameType | None) -> None:
 def _flushed(code: int) -> int:
     sys.stdout.flush()
     return code
-
-
-def _pipe_closed() -> int:
-    """The reader left. Whatever is still buffered must not complain again when the interpreter ends."""
-    import os
-
-    null = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):
-            os.dup2(null, stream.fileno())
-    return Code.BROKEN_PIPE
 
 
 def _unexpected(error: Exception, flags: Mapping[str, Any]) -> int:

@@ -13,7 +13,7 @@ app = verb_app("Show the settings in force and where they come from.")
 def show(context: typer.Context) -> None:
     """Show the settings in force and where they come from."""
     from relayctl.cli.desk import Desk, to_json
-    from relayctl.render.config import Row, as_document, text
+    from relayctl.render.config import Row, as_document, markdown, text
     from relayctl.settings import SETTINGS, Origin
 
     desk = Desk(context)
@@ -25,8 +25,13 @@ def show(context: typer.Context) -> None:
             origin=str(settings.config) if settings.origins[key] is Origin.FILE else settings.origins[key].value,
             flag=setting.flag or "",
             variable=setting.variable,
+            default=setting.default or "",
             help=setting.help,
         )
         for key, setting in SETTINGS.items()
     ]
-    desk.deliver({"text": lambda: text(rows), "json": lambda: to_json(as_document(rows))})
+    desk.deliver({
+        "text": lambda: text(rows),
+        "json": lambda: to_json(as_document(rows)),
+        "markdown": lambda: markdown(rows),
+    })  # fmt: skip

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
-import io
 import json
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,6 +15,7 @@ from typing import Any
 
 from relayctl import settings
 from relayctl.cli import exits
+from relayctl.cli.nearest import closest
 from relayctl.cli.options import given
 from relayctl.errors import FileFailure, UsageError
 
@@ -98,8 +96,8 @@ class Desk:
         names = list(renderings)
         wanted = str(self._given.get("format") or names[0])
         if wanted not in renderings:
-            close = difflib.get_close_matches(wanted, names, n=1)
-            hint = f'did you mean "{close[0]}"?' if close else None
+            close = closest(wanted, names)
+            hint = f'did you mean "{close}"?' if close else None
             raise UsageError(f'no format "{wanted}" here; there are {", ".join(names)}', help=hint)
         return wanted
 
@@ -136,6 +134,8 @@ _PLAIN = str.maketrans({"·": "-", "→": "->", "…": "...", "–": "-", "≈":
 
 def _write_file(path: Path, text: str) -> None:
     """Write beside the file and move into place, so that a reader sees the old or the new one."""
+    import tempfile
+
     try:
         with tempfile.NamedTemporaryFile(
             "w", dir=path.parent, prefix=f".{path.name}.", delete=False, encoding="utf-8", errors="backslashreplace"
@@ -151,10 +151,3 @@ def _umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
-
-
-def prepare_streams() -> None:
-    """No character may end a command: what a stream cannot encode is escaped."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")

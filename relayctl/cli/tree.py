@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from relayctl.cli.nearest import closest
 from relayctl.errors import FileFailure, NoTemplates, UnknownTarget, UsageError
 
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ def split_target(target: str) -> tuple[str, str]:
 def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownTarget:
     """The error for a name that nothing has, with the nearest one or all there are."""
     names = list(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    close = closest(name, names, cutoff=0.5)
     if close:
-        hint = f'did you mean "{close[0]}"?'
+        hint = f'did you mean "{close}"?'
     else:
         hint = (
             f"there {'is' if len(names) == 1 else 'are'}: {', '.join(names[:10])}"

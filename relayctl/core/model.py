@@ -60,7 +60,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
-    """How an invocation is run: `timeout` before the worker's cap, `retries` after the first attempt, `backoff` waits."""
+    """How an invocation is run: `timeout` before the cap, `retries` beyond the first attempt, `backoff` in between."""
 
     handler: str
     timeout: timedelta = DEFAULT_TIMEOUT

@@ -19,6 +19,7 @@ class Row:
     flag: str
     variable: str
     help: str
+    default: str = ""
 
 
 def text(rows: Sequence[Row]) -> str:
@@ -27,7 +28,17 @@ def text(rows: Sequence[Row]) -> str:
     return columns([head, *((row.key, row.value or "-", row.origin, row.flag, row.variable) for row in rows)])
 
 
+def markdown(rows: Sequence[Row]) -> str:
+    """The table of the documentation: what there is to set, whatever it is set to here."""
+    lines = ["| key | flag | variable | default | meaning |", "| --- | --- | --- | --- | --- |"]
+    lines += [
+        f"| `{row.key}` | `{row.flag}` | `{row.variable}` | {f'`{row.default}`' if row.default else ''} | {row.help} |"
+        for row in rows
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def as_document(rows: Sequence[Row]) -> dict[str, Any]:
     """A versioned document; an unset value is an empty string."""
-    names = ("key", "value", "origin", "flag", "variable", "help")
+    names = ("key", "value", "origin", "default", "flag", "variable", "help")
     return {"v": 1, "settings": [{name: getattr(row, name) for name in names} for row in rows]}

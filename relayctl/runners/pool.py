@@ -140,8 +140,7 @@ class Pool:
         state.trouble = state.refusal = ""
         self._retire_children(build.app)
         self._settled.append(Settled(build.app, build.revision, True, ""))
-        if state.waiting:
-            self._grow(state, len(state.waiting))
+        self._serve_waiting(state)
 
     def _retire_children(self, app: str) -> None:
         for child in self._nursery.children:
@@ -219,18 +218,14 @@ class Pool:
             self._grow(state, n)
 
     def start(self, run: Run) -> None:
-        """Start `run`; called within `capacity`. One whose child has died meanwhile waits for the next."""
+        """Start `run`; called within `capacity`. One that finds no room or a dead child waits for the next."""
         state = self._apps.get(run.app)
         if state is None or self._is_closing:
             why = "this worker is stopping" if self._is_closing else f"app {run.app} is not deployed on this worker"
             self._not_started(run, Outcome.REFUSED, why)
-        elif not state.runner.is_warm:
-            self._start_program(state, run)
-        elif state.idle:
-            self._hand_over(state, run)
-        else:
+        elif state.waiting or not self._try_start(state, run):
             state.waiting.append(run)
-            self._grow(state, len(state.waiting))
+            self._serve_waiting(state)
 
     def stop(self, key: str, reason: str, *, grace_s: float = 0.0) -> None:
         """Interrupt one run: killed at once, or after SIGTERM and a grace. Unknown keys are ignored."""
@@ -260,22 +255,36 @@ class Pool:
         ended, self._ended = self._ended, []
         return ended
 
-    def _hand_over(self, state: _App, run: Run) -> None:
+    def _try_start(self, state: _App, run: Run) -> bool:
+        """Start a run or end it with the reason why not; False when it has to wait."""
+        if state.running >= state.build.concurrency or (state.runner.is_warm and not state.idle):
+            return False
+        if state.runner.is_warm:
+            return self._hand_over(state, run)
+        self._start_program(state, run)
+        return True
+
+    def _serve_waiting(self, state: _App) -> None:
+        while state.waiting and self._try_start(state, state.waiting[0]):
+            state.waiting.popleft()
+        if state.waiting:
+            self._grow(state, len(state.waiting))
+
+    def _hand_over(self, state: _App, run: Run) -> bool:
         variables: Mapping[str, str] | None = run.variables
         if state.build.secrets:
             variables = self._with_secrets(state, run)
         if variables is None:
-            return
+            return True
         while state.idle:
             child = state.idle[-1]
             if child.start(run, variables, state.masker, self.monotonic()):
                 state.idle.pop()
                 state.running += 1
                 self._by_key[run.key] = child
-                return
+                return True
             self._dismiss(child)
-        state.waiting.append(run)
-        self._grow(state, len(state.waiting))
+        return False
 
     def _with_secrets(self, state: _App, run: Run) -> dict[str, str] | None:
         """The run's variables and secrets, or None when one is missing and the run has thereby ended."""
@@ -386,10 +395,9 @@ class Pool:
         """A child can take a run."""
         state = self._apps[child.build.app]
         state.idle.append(child)
+        child.rest(self.monotonic() + self._idle_s)
         if state.waiting:
-            self._hand_over(state, state.waiting.popleft())
-        else:
-            child.rest(self.monotonic() + self._idle_s)
+            self._serve_waiting(state)
 
     def on_ended(self, child: Child, ended: Ended) -> None:
         """A run has ended, and its slot is free."""
@@ -417,8 +425,7 @@ class Pool:
             else:
                 state.starting -= 1
             self._start_failed(state, child.build, _last_words(child))
-        if state.waiting:
-            self._grow(state, len(state.waiting))
+        self._serve_waiting(state)
         self._probe_more()
 
     # Time

@@ -73,10 +73,16 @@ class Head:
         return Generation(gen=self.gen, hash=self.hash, spec=self.spec, from_ms=self.from_ms)
 
     @property
+    def settled_mark(self) -> int | None:
+        """The highest instant that was published or closed, None before the first."""
+        marks = (self.floor, self.highest_published)
+        return max((mark for mark in marks if mark is not None), default=None)
+
+    @property
     def settled_until(self) -> int:
         """The instant up to which nothing is owed any more, as far as the registry's own fields tell."""
-        marks = (self.floor, self.highest_published)
-        return max((mark for mark in marks if mark is not None), default=-(1 << 62))
+        mark = self.settled_mark
+        return -(1 << 62) if mark is None else mark
 
 
 class Definitions:

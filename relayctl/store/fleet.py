@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from relayctl.core.description import Description
 from relayctl.errors import ModeConflict
 from relayctl.store.failure import translate
 from relayctl.store.scripts import Scripts
@@ -122,7 +123,7 @@ class Fleet:
         """Forget this worker: its peers take over at once."""
         with translate():
             self._client.zrem(self._keys.workers, worker)
-            self._client.delete(self._keys.worker(worker), self._keys.holdings(worker))
+            self._client.delete(self._keys.worker(worker), self._keys.holdings(worker), self._keys.running(worker))
 
     def records(self) -> list[WorkerRecord]:
         """The records of all workers that have one, by id."""
@@ -139,10 +140,41 @@ class Fleet:
         with translate():
             self._client.set(self._keys.holdings(worker), holdings.to_json(), px=RECORD_LIFE_MS)
 
-    def keep_holdings(self, worker: str) -> bool:
-        """Extend the life of the holdings; False if they are gone and must be written again."""
+    def report(self, worker: str, changed: Mapping[str, str], removed: Iterable[str]) -> None:
+        """Rewrite what this worker runs of these apps (app to description), and drop what it no longer runs."""
+        key, gone = self._keys.running(worker), list(removed)
+        fields: Any = dict(changed)
         with translate():
-            return bool(self._client.pexpire(self._keys.holdings(worker), RECORD_LIFE_MS))
+            pipeline = self._client.pipeline(transaction=True)
+            if changed:
+                pipeline.hset(key, mapping=fields)
+            if gone:
+                pipeline.hdel(key, *gone)
+            pipeline.pexpire(key, RECORD_LIFE_MS)
+            pipeline.execute()
+
+    def running(self, workers: Iterable[str]) -> dict[str, dict[str, Description]]:
+        """What these workers run, as they describe it, by worker and app."""
+        names = list(workers)
+        with translate():
+            pipeline = self._client.pipeline(transaction=False)
+            for worker in names:
+                pipeline.hgetall(self._keys.running(worker))
+            replies = pipeline.execute()
+        found = {}
+        for worker, reply in zip(names, replies, strict=True):
+            described = {app: Description.from_json(text) for app, text in reply.items()}
+            found[worker] = {app: item for app, item in described.items() if item is not None}
+        return found
+
+    def keep_holdings(self, worker: str) -> bool:
+        """Extend the life of what the worker says it holds and runs; False if it must be written again."""
+        with translate():
+            pipeline = self._client.pipeline(transaction=False)
+            pipeline.pexpire(self._keys.holdings(worker), RECORD_LIFE_MS)
+            pipeline.pexpire(self._keys.running(worker), RECORD_LIFE_MS)
+            holds, _ = pipeline.execute()
+        return bool(holds)
 
     def holdings(self, workers: Iterable[str]) -> dict[str, Holdings]:
         """What these workers hold."""

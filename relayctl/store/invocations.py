@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 HISTORY_VERSION = 1
 DEAD_LETTER_VERSION = 1
+_MOST_COUNTED = 10_000
 
 
 class ClaimRefusal(Enum):
@@ -94,6 +96,20 @@ class Invocations:
         with translate():
             first: Any = self._client.zrange(self._keys.ready, 0, 0, withscores=True)
         return int(first[0][1]) if first else None
+
+    def waiting(self, apps: Iterable[str]) -> dict[tuple[str, str], int]:
+        """How many occurrences of each (app, schedule) wait to be claimed, as far as the first ones of an app tell."""
+        names = list(apps)
+        with translate():
+            pipeline = self._client.pipeline(transaction=False)
+            for app in names:
+                pipeline.zrange(self._keys.ready_of(app), 0, _MOST_COUNTED - 1)
+            replies = pipeline.execute()
+        found: Counter[tuple[str, str]] = Counter()
+        for app, members in zip(names, replies, strict=True):
+            schedules = (_member(member)[1].schedule for member in members)
+            found.update((app, schedule) for schedule in schedules if schedule is not None)
+        return dict(found)
 
     def claim(
         self, wanted: Sequence[Wanted], *, lease_ms: int, now_ms: int | None = None

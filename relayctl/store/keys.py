@@ -90,6 +90,10 @@ class Keys:
         """String: the apps and definitions that one worker holds, rewritten only on change."""
         return f"{self._prefix}:worker:{worker}:holds"
 
+    def running(self, worker: str) -> str:
+        """Hash: app to the description of what one worker runs of it, each rewritten only on change."""
+        return f"{self._prefix}:worker:{worker}:runs"
+
     @property
     def definitions_seq(self) -> str:
         """Counter: increased by every change of the registry."""

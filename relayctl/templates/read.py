@@ -252,6 +252,9 @@ class _Composer:
         text: str = event.value
         style: str = event.style or ""
         start, end = event.start_mark.index, event.end_mark.index
+        if start == end:
+            # The parsers place what is not there differently; both agree on what stands before it.
+            start = end = len(self.source.text[:start].rstrip())
         if style:
             if style == '"' and _SURROGATE.search(text):
                 self._add(

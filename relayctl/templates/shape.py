@@ -88,7 +88,8 @@ def _translate(document: Document, error: Any) -> list[Problem]:
         case "type":
             return [mistyped(document, path, error.validator_value)]
         case "oneOf" | "anyOf":
-            return [_choice(document, path, error)]
+            # Of a value that is no mapping at all the type is the finding.
+            return [_choice(document, path, error)] if isinstance(error.instance, dict) else []
         case "propertyNames" | "pattern" if "propertyNames" in error.absolute_schema_path:
             return [_bad_key(document, path, error)]
         case _:

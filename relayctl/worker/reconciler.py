@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from relayctl.core.description import describe_app
+from relayctl.core.diff import is_mass_removal
 from relayctl.core.facts import AppBroken, AppLoaded, AppRemoved, Emit, LoopFailed, RemovalHeld, SourceBack, SourceLost
 from relayctl.errors import BrokerError
 from relayctl.store.definitions import Mode
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
 
 QUIET_S = 2.0
 HOUSEKEEPING_S = 2.0
-_MOST_REMOVED = 5
-_MOST_REMOVED_SHARE = 0.2
 _RESYNC_SPREAD = 0.1
 
 
@@ -89,6 +89,7 @@ class Reconciler:
         self._pulse: Pulse | None = None
         self._epoch = ""
         self._held_text = ""
+        self._reported: dict[str, str] = {}
         # Read by the tick loop for the heartbeat, so plain values that are replaced whole.
         self.holdings_seq = 0
         self.drift = 0
@@ -235,7 +236,7 @@ class Reconciler:
         before, after = _names(live), _names(following)
         removed = len(before - after)
         is_emptied = bool(live) and not following
-        is_large = removed > _MOST_REMOVED and removed > _MOST_REMOVED_SHARE * len(before)
+        is_large = is_mass_removal(removed, len(before))
         if not (is_emptied or is_large) or self._fleet.has_consent(revision):
             self._held = ""
             return following
@@ -271,8 +272,16 @@ class Reconciler:
             schedules={f"{app}/{name}": hash_ for (app, name), hash_ in self._registrar.hashes.items()},
         )
         self._fleet.hold(self._worker, holdings)
+        self._report()
         self.holdings_seq += 1
         self._announce()
+
+    def _report(self) -> None:
+        live = self._snapshot.live
+        described = {name: describe_app(item.app, item.revision).to_json() for name, item in live.items()}
+        changed = {name: text for name, text in described.items() if self._reported.get(name) != text}
+        self._fleet.report(self._worker, changed, self._reported.keys() - described.keys())
+        self._reported = described
 
     # The fleet
 
@@ -281,6 +290,7 @@ class Reconciler:
         if pulse is not None:
             if self._epoch and pulse.epoch != self._epoch:
                 self._registrar.forget_registry()
+                self._reported = {}
                 self._hold()
             self._epoch = pulse.epoch
             self._registrar.follow(pulse.definitions_seq)
@@ -292,6 +302,7 @@ class Reconciler:
             return
         self._house_at = now + HOUSEKEEPING_S
         if self.holdings_seq and not self._fleet.keep_holdings(self._worker):
+            self._reported = {}
             self._hold()
         self._registrar.adopt_unheld()
         if not (self._source.is_partial or self._is_lost or self._is_pending or self._held or self._is_first):
@@ -302,7 +313,7 @@ class Reconciler:
         if not orphans:
             return
         total = len(orphans) + len(self._registrar.hashes)
-        is_large = len(orphans) > _MOST_REMOVED and len(orphans) > _MOST_REMOVED_SHARE * total
+        is_large = is_mass_removal(len(orphans), total)
         is_all = not self._registrar.hashes
         if (is_large or is_all) and not self._fleet.has_consent(self._revision):
             if self._held_text != self._revision:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -10,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.broker import await_fact
+from support.broker import await_fact, is_running
 from support.console import ROOT, command, plain, relayctl
 
 HEAVY = (
@@ -75,29 +74,29 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
 )
-def test_a_signal_ends_a_command_with_its_own_code(number: signal.Signals, code: int, word: str) -> None:
-    # It waits for stdin, so it is certain to be in the middle of its work.
+def test_a_signal_ends_a_command_with_its_own_code_and_its_handler(
+    number: signal.Signals, code: int, word: str, tmp_path: Path
+) -> None:
+    app = tmp_path / "apps" / "slow"
+    app.mkdir(parents=True)
+    started = tmp_path / "started"
+    (app / "work.py").write_text(
+        "import os, time\nfrom pathlib import Path\n\n\ndef run(event):\n"
+        f"    Path({str(tmp_path / 'part')!r}).write_text(str(os.getpid()))\n"
+        f"    os.rename({str(tmp_path / 'part')!r}, {str(started)!r})\n    time.sleep(60)\n"
+    )
+    (app / "template.yaml").write_text(
+        "runtime: python\nevents:\n  - {handler: work.run, pattern: {name: [x]}, timeout: 1m}\n"
+    )
     with subprocess.Popen(
-        command("validate", "-", "-v"),
-        cwd=ROOT,
-        env=plain(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        command("invoke", "slow/work.run", "--local"), cwd=tmp_path, env=plain(), stderr=subprocess.PIPE
     ) as process:
-        _await_blocked_on_stdin(process.pid)
+        await_fact(started.exists, "the handler never started", within_s=30)
         process.send_signal(number)
         _, err = process.communicate(timeout=30)
     assert (process.returncode, err.decode().splitlines()) == (code, [word])
-
-
-def _await_blocked_on_stdin(pid: int) -> None:
-    def is_blocked() -> bool:
-        waits_in = Path(f"/proc/{pid}/wchan").read_text() if os.path.exists(f"/proc/{pid}/wchan") else ""
-        call = Path(f"/proc/{pid}/syscall").read_text().split() if os.access(f"/proc/{pid}/syscall", os.R_OK) else []
-        return "pipe" in waits_in or call[:2] == ["0", "0x0"]
-
-    await_fact(is_blocked, within_s=20)
+    pid = int(started.read_text())
+    await_fact(lambda: not is_running(pid), "the handler outlived its command")
 
 
 def test_a_container_without_a_locale_gets_ascii(tmp_path: Path) -> None:

@@ -53,3 +53,8 @@ def test_every_setting_is_documented(key: str) -> None:
 def test_every_exit_code_is_documented() -> None:
     docs = _docs()
     assert [code.value for code in Code if f"| {code.value} |" not in docs] == []
+
+
+def test_the_settings_table_of_the_docs_is_current(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["config", "show", "--format", "markdown"]) == 0
+    assert capsys.readouterr().out in _docs()

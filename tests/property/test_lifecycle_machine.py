@@ -232,7 +232,7 @@ class Lifecycle(RuleBasedStateMachine):
             assert answer is ClaimRefusal.OBSOLETE
             self._finish(inv, "obsolete")
             return
-        elif inv.app == "mail" and self.pin not in {None, revision}:
+        elif inv.pinned is None and inv.app == "mail" and self.pin not in {None, revision}:
             assert answer is ClaimRefusal.ELSEWHERE
             return
         else:

@@ -180,7 +180,8 @@ def free_port() -> int:
 
 
 class Proxy:
-    """A local TCP port before a server. `upstream` can be changed; after `eat` is set no reply comes through."""
+    """A local TCP port before a server. `upstream` can be changed; setting `eat` makes the connection of
+    the next reply deaf from that reply on, while later connections work."""
 
     def __init__(self, upstream: Callable[[], socket.socket]) -> None:
         self.eat = threading.Event()
@@ -205,8 +206,12 @@ class Proxy:
 
     def _pump(self, source: socket.socket, sink: socket.socket, is_reply: bool) -> None:
         try:
+            is_deaf = False
             while data := source.recv(65536):
-                if not (is_reply and self.eat.is_set()):
+                if is_reply and self.eat.is_set():
+                    self.eat.clear()
+                    is_deaf = True
+                if not is_deaf:
                     sink.sendall(data)
         except OSError:
             return

@@ -150,8 +150,9 @@ def walk(
         first = begin + (-(begin + offset)) % 60
         for instant in range(first, end, 60):
             is_second_pass = once and 0 < before - offset <= LIMIT and instant < begin + before - offset
-            is_asked = low <= instant <= high and not is_second_pass
-            if is_asked and fields.match(naive_epoch + timedelta(seconds=instant + offset)):
+            wall = instant + offset
+            is_asked = low <= instant <= high and not is_second_pass and wall // 60 % 60 in fields.minutes
+            if is_asked and fields.match(naive_epoch + timedelta(seconds=wall)):
                 found.add(instant)
         if catches and 0 < offset - before <= LIMIT:
             skipped = range(begin + before + (-(begin + before)) % 60, begin + offset, 60)

@@ -9,7 +9,7 @@ local function is_obsolete(inv, sch, name)
 end
 
 -- admit(...): the first claim of an invocation pins its descriptor, a later one adopts what is pinned.
--- Answers obsolete, elsewhere (a release binds the app to another revision, or nothing is pinned and the claimer's
+-- Answers obsolete, elsewhere (not admitted yet, and a release binds the app to another revision, or the claimer's
 -- template has no such slot: its descriptor is empty), or claimed with the attempt.
 local function admit(inv, sch, pins, leases, app, message, slot, descriptor, revision, token, lease_until)
   local name = app .. '|' .. slot
@@ -17,12 +17,15 @@ local function admit(inv, sch, pins, leases, app, message, slot, descriptor, rev
   if is_obsolete(inv, sch, name) then
     return 'obsolete', attempt
   end
-  local pin = redis.call('HGET', pins, app)
-  local is_pinned = redis.call('HEXISTS', inv, 'd:' .. name) == 1
-  if (pin and pin ~= revision) or (not is_pinned and descriptor == '') then
-    return 'elsewhere', attempt
+  if redis.call('HEXISTS', inv, 'd:' .. name) == 0 then
+    -- A release decides who admits. What is admitted goes on wherever the app runs, or it would wait for a revision
+    -- that never comes.
+    local pin = redis.call('HGET', pins, app)
+    if descriptor == '' or (pin and pin ~= revision) then
+      return 'elsewhere', attempt
+    end
+    redis.call('HSET', inv, 'd:' .. name, descriptor)
   end
-  redis.call('HSETNX', inv, 'd:' .. name, descriptor)
   attempt = attempt + 1
   set_state(inv, name, 'claimed', attempt, token)
   redis.call('ZADD', leases, lease_until, app .. '|' .. message .. '|' .. slot)

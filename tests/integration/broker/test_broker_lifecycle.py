@@ -7,6 +7,8 @@ import os
 import stat
 import subprocess
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,7 +30,11 @@ def mode(path) -> int:
 
 def tcp_listeners_of(pid: int) -> int:
     """Listening TCP sockets among the descriptors of a process (state 0A in the kernel's table)."""
-    mine = {os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
+    mine = set()
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        # The connection of an earlier test may be closing just now.
+        with suppress(FileNotFoundError):
+            mine.add(os.readlink(f"/proc/{pid}/fd/{fd}"))
     rows = [
         line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()
     ]
@@ -207,18 +213,37 @@ def test_start_and_attach_wait_through_the_reload(broker_factory, slow_server):
     assert made.pid == other.pid
 
 
-def test_a_command_waits_while_a_worker_is_about_to_restart_it(broker_factory):
-    """Between an orderly stop of the owner and the restart only the watchers tell that there is a broker."""
+def test_a_command_waits_while_a_worker_is_about_to_restart_it(broker_factory, tmp_path):
+    """Between the end of a server and its restart only the watchers tell that there is a broker at all."""
     made = broker_factory()
-    watching = EmbeddedBroker(made.embedded.state, SystemClock())
+    watching, failed = EmbeddedBroker(made.embedded.state, SystemClock()), threading.Event()
     watching.attach()
-    watching.watch()
+    watching._binary = replace(find_server(), path=Path("/bin/false"))
+    watching.watch(lambda event: event.kind == "failed" and failed.set())
     try:
         made.stop()
-        assert EmbeddedBroker(made.embedded.state, SystemClock()).attach(within_s=5) is not None
+        assert failed.wait(5)
+        asking = ThreadPoolExecutor(1)
+        answer = asking.submit(EmbeddedBroker(made.embedded.state, SystemClock()).attach, within_s=8)
+        with pytest.raises(TimeoutError):
+            answer.result(timeout=0.1)
+        watching._binary = find_server()
+        assert answer.result() is not None
+        asking.shutdown()
     finally:
         watching.stop()
     assert EmbeddedBroker(made.embedded.state, SystemClock()).attach() is None
+
+
+def test_ensure_replaces_a_server_whose_directory_was_removed(broker_factory, short_dir):
+    made = broker_factory()
+    (short_dir / "state").rename(short_dir / "gone")
+    endpoint = made.embedded.ensure()
+    assert endpoint.owner
+    assert endpoint.pid != made.pid
+    assert not is_running(made.pid)
+    with connect(made.target) as client:
+        assert client.ping()
 
 
 def test_after_a_stop_only_an_explicit_start_starts(broker_factory):

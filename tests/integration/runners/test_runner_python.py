@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,23 @@ from runner_stage import ZOO, Stage, is_alive, zoo_build
 
 from relayctl.core.model import Isolation
 from relayctl.runners.invocation import Outcome
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Stage]:
+    stage = Stage()
+    stage.pool.deploy(zoo_build())
+    yield stage
+    stage.close()
+
+
+@pytest.fixture
+def stage(shared: Stage) -> Stage:
+    """One pool for the whole file: each run must leave it fit for the next anyway."""
+    shared.lines.clear()
+    shared.ended.clear()
+    return shared
+
 
 EVENT = b'{"n":3,"text":"caf\xc3\xa9"}'
 
@@ -116,7 +133,8 @@ def test_process_ended_by_the_handler(stage: Stage, code: int) -> None:
     assert ended.output_tail == b"before\n"
 
 
-def test_module_is_imported_once(stage: Stage) -> None:
+def test_module_is_imported_once(make_stage: Callable[..., Stage]) -> None:
+    stage = make_stage(zoo_build())
     for _ in range(3):
         stage.one("animals.count")
     assert stage.texts() == ["1", "2", "3"]

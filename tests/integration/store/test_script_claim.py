@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -110,6 +111,32 @@ def test_a_pin_admits_its_own_revision_alone(desk: Desk) -> None:
     assert desk.claim(message, revision="r1") is ClaimRefusal.ELSEWHERE
     assert desk.contents() == before, "neither charged nor pinned nor lost from ready"
     assert desk.claimed(message, revision="r2").attempt == 1
+
+
+def test_a_pin_does_not_hold_up_what_was_admitted_before(desk: Desk) -> None:
+    message = desk.enter((APP, HANDLER))
+    desk.end(desk.claimed(message, revision="r1"), "failed", now_ms=T0_MS)
+    desk.client.hset(desk.keys.pins, APP, "r2")
+    assert desk.claimed(message, token="t2", revision="r1", now_ms=T0_MS + 1000).attempt == 2
+
+
+def test_a_template_without_the_slot_goes_on_with_what_was_admitted(desk: Desk) -> None:
+    message = desk.enter((APP, HANDLER))
+    nothing = replace(desk.wanted(message), descriptor="")
+    before = desk.contents()
+    assert desk.invocations.claim([nothing], lease_ms=LEASE_MS, now_ms=T0_MS) == [ClaimRefusal.ELSEWHERE]
+    assert desk.contents() == before
+    desk.end(desk.claimed(message), "failed", now_ms=T0_MS)
+    later = replace(nothing, token="t2")
+    [claim] = desk.invocations.claim([later], lease_ms=LEASE_MS, now_ms=T0_MS + 1000)
+    assert isinstance(claim, Claim)
+    assert claim.descriptor.handler == HANDLER
+
+
+def test_an_occurrence_whose_registry_is_gone_is_obsolete(desk: Desk) -> None:
+    message = scheduled(desk)
+    desk.client.delete(desk.keys.schedule(APP, SCHEDULE))
+    assert desk.claim(message, slot=SLOT) is ClaimRefusal.OBSOLETE
 
 
 def test_a_schedules_payload_is_not_our_envelope(desk: Desk) -> None:

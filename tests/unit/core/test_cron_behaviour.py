@@ -274,3 +274,16 @@ def test_naive_instants_are_refused() -> None:
     with pytest.raises(ValueError, match="aware"):
         Cron.parse("0 3 * * *").next_after(datetime(2026, 1, 1))
     assert Cron.parse("0 3 * * *").next_after(datetime(2026, 1, 1, tzinfo=UTC)).tzinfo is UTC
+
+
+def test_a_shift_of_exactly_three_hours_is_still_one_of_the_clock() -> None:
+    assert between("30 2 * * *", "Antarctica/Casey", "2009-10-17T00:00Z", "2009-10-18T12:00Z") == ["2009-10-17T18:00Z"]
+    assert between("30 23 * * *", "Antarctica/Casey", "2010-03-04T00:00Z", "2010-03-05T12:00Z") == ["2010-03-04T12:30Z"]
+    star = between("*/30 23 * * *", "Antarctica/Casey", "2010-03-04T00:00Z", "2010-03-05T12:00Z")
+    assert star == ["2010-03-04T12:00Z", "2010-03-04T12:30Z", "2010-03-04T15:00Z", "2010-03-04T15:30Z"]
+
+
+def test_a_step_from_a_weekday_ends_on_saturday() -> None:
+    assert Cron.parse("0 0 * * 5/2") == Cron.parse("0 0 * * 5")
+    assert Cron.parse("0 0 * * 1/3") == Cron.parse("0 0 * * 1,4")
+    assert Cron.parse("0 0 * * 7/2") == Cron.parse("0 0 * * 0")

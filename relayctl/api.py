@@ -1,0 +1,171 @@
+"""What relayctl can be asked from Python: what runs, and what a tree would change. The command line stands on it.
+
+It needs no worker in this process. Everything raises `errors.RelayError`, whose message and help are for people.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from relayctl.broker.choose import resolve_broker
+from relayctl.core.description import describe_app
+from relayctl.core.diff import Plan, Running, RunningSchedule, make_plan
+from relayctl.core.occurrence import from_epoch
+from relayctl.errors import NoBroker
+from relayctl.host.state import StateDir
+from relayctl.store.connect import ServerFacts, check_server, connect
+from relayctl.store.definitions import Definitions
+from relayctl.store.fleet import LIVE_MS, Fleet, WorkerRecord
+from relayctl.store.history import History
+from relayctl.store.invocations import Invocations
+from relayctl.store.keys import Keys
+from relayctl.store.server import measure_offset
+from relayctl.store.stream import Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import redis
+
+    from relayctl.core.model import App
+    from relayctl.host.clock import Clock
+    from relayctl.store.target import Target
+
+
+MOST_CLOCK_DIFFERENCE = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where to look: an explicit broker URL, or the embedded broker of a state directory; and the namespace."""
+
+    redis_url: str | None
+    state_dir: Path
+    namespace: str = "relay"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """The fleet at one moment. `workers` are the live ones; `backlog` counts unfinished messages."""
+
+    broker: str
+    server: ServerFacts
+    clock_ahead: timedelta
+    namespace: str
+    mode: str | None
+    workers: tuple[WorkerRecord, ...]
+    running: Running
+    backlog: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desired:
+    """A tree to compare: the valid apps with their revisions, and the names of the broken ones."""
+
+    apps: Sequence[tuple[App, str]]
+    broken: Sequence[str] = ()
+
+
+def observe(place: Place, clock: Clock) -> Observation:
+    """Look at the fleet. NoBroker when none is named and none runs on the state directory."""
+    target = _target(place, clock)
+    client = connect(target)
+    try:
+        return _observe(client, target, place.namespace, clock)
+    finally:
+        client.close()
+
+
+def observe_or_nothing(place: Place, clock: Clock) -> Observation | None:
+    """As `observe`, or None where no broker runs, so nothing does."""
+    try:
+        return observe(place, clock)
+    except NoBroker:
+        return None
+
+
+def plan(
+    desired: Desired, observation: Observation | None, *, now: datetime, horizon: timedelta = timedelta(hours=24)
+) -> Plan:
+    """What making `desired` so would change in what was observed."""
+    return make_plan(
+        {app.name: describe_app(app, revision) for app, revision in desired.apps},
+        observation.running if observation is not None else Running(workers={}, registry={}),
+        now=now,
+        held=desired.broken,
+        horizon=horizon,
+    )
+
+
+def checks(observation: Observation) -> tuple[str, ...]:
+    """What is wrong, or will be, with the broker, the clocks and the versions of the workers; in words."""
+    found = []
+    server = observation.server
+    if server.is_evicting:
+        found.append(
+            f"broker    maxmemory-policy is {server.maxmemory_policy}: under memory pressure an instant may run twice; "
+            "set it to noeviction"
+        )
+    if abs(observation.clock_ahead) > MOST_CLOCK_DIFFERENCE:
+        seconds = observation.clock_ahead.total_seconds()
+        found.append(
+            f"clock     this machine is {abs(seconds):.1f} s {'ahead of' if seconds > 0 else 'behind'} the broker"
+        )
+    for what, versions in (
+        ("zones", {worker.tzdata for worker in observation.workers}),
+        ("evaluator", {worker.evaluator for worker in observation.workers}),
+        ("relayctl", {worker.version for worker in observation.workers}),
+    ):
+        if len(versions) > 1:
+            found.append(f"{what:<9} live workers differ: {', '.join(sorted(versions))}")
+    found += [f"worker    {worker.id}: {note}" for worker in observation.workers for note in worker.notes]
+    return tuple(found)
+
+
+def _target(place: Place, clock: Clock) -> Target:
+    choice = resolve_broker(explicit_url=place.redis_url, state=StateDir(place.state_dir), may_start=False, clock=clock)
+    return choice.target
+
+
+def _observe(client: redis.Redis, target: Target, namespace: str, clock: Clock) -> Observation:
+    keys = Keys(namespace)
+    fleet, definitions = Fleet(client, keys), Definitions(client, keys)
+    invocations, stream = Invocations(client, keys), Stream(client, keys)
+    server = check_server(client)
+    offset = measure_offset(client, clock)
+    broker_time = clock.monotonic() + offset
+    now_ms = broker_time * 1000
+    live = tuple(record for record in fleet.records() if now_ms - record.beat_ms < LIVE_MS)
+    heads = definitions.heads(definitions.all_names())
+    waiting = invocations.waiting({app for app, _ in heads})
+    last = History(client, keys).last(heads)
+    registry = {
+        name: RunningSchedule(
+            hash=head.hash,
+            spec=head.spec,
+            from_ms=head.from_ms,
+            settled_until=head.settled_mark,
+            last=last.get(name),
+            paused_at=None if head.paused_at is None else from_epoch(head.paused_at),
+            waiting=waiting.get(name, 0),
+        )
+        for name, head in heads.items()
+    }
+    return Observation(
+        broker=target.display,
+        server=server,
+        clock_ahead=timedelta(seconds=clock.time() - broker_time),
+        namespace=namespace,
+        mode=fleet.mode(),
+        workers=live,
+        running=Running(workers=fleet.running(record.id for record in live), registry=registry),
+        backlog=stream.backlog(),
+    )
+
+
+def beat_age(record: WorkerRecord, now: datetime) -> timedelta:
+    """How long ago a worker was last heard of."""
+    return now - datetime.fromtimestamp(record.beat_ms / 1000, UTC)

@@ -1,0 +1,113 @@
+"""How each schedule of the fleet stands: is what runs what should run, and does it do its work. Judges, asks nothing.
+
+Two separate questions: `sync` compares definitions, `health` looks at firings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+
+from relayctl.core.cron import Cron, Every
+from relayctl.core.definition import TOMBSTONE, Firing
+from relayctl.core.diff import Running, RunningSchedule
+from relayctl.core.occurrence import epoch_seconds
+
+GRACE = timedelta(seconds=60)
+"""How long after its instant a firing may be unaccounted for before it counts as overdue."""
+
+
+class Sync(Enum):
+    """Whether what runs is what should run."""
+
+    SYNCED = "Synced"
+    OUT_OF_SYNC = "Out of sync"
+    HELD = "Held"  # the template is broken, so the last good one runs
+    UNKNOWN = "Unknown"  # no live worker has it
+
+
+class Health(Enum):
+    """Whether a schedule does its work."""
+
+    HEALTHY = "Healthy"
+    FAILING = "Failing"  # its last run failed for good
+    OVERDUE = "Overdue"
+    PAUSED = "Paused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """One schedule of the fleet. `detail` says what is odd, in a few words."""
+
+    app: str
+    schedule: str
+    sync: Sync
+    health: Health
+    next_at: datetime | None
+    waiting: int
+    detail: str = ""
+
+    @property
+    def name(self) -> str:
+        """`app/schedule`."""
+        return f"{self.app}/{self.schedule}"
+
+
+def standings(running: Running, broken: Mapping[str, Collection[str]], now: datetime) -> tuple[Standing, ...]:
+    """How all schedules of the registry stand; `broken` are the apps with broken templates, by worker."""
+    held = {app for apps in broken.values() for app in apps}
+    return tuple(
+        _standing(app, name, entry, running, held, now)
+        for (app, name), entry in sorted(running.registry.items())
+        if entry.hash != TOMBSTONE
+    )
+
+
+def _standing(
+    app: str, name: str, entry: RunningSchedule, running: Running, held: Collection[str], now: datetime
+) -> Standing:
+    trigger = Firing.from_spec(entry.spec).trigger
+    sync, odd = _sync(app, name, entry, running, held)
+    health, ill = _health(entry, trigger, now)
+    is_live = trigger is not None and health is not Health.PAUSED
+    return Standing(
+        app=app,
+        schedule=name,
+        sync=sync,
+        health=health,
+        next_at=trigger.next_after(now) if trigger is not None and is_live else None,
+        waiting=entry.waiting,
+        detail="; ".join(part for part in (odd, ill) if part),
+    )
+
+
+def _sync(app: str, name: str, entry: RunningSchedule, running: Running, held: Collection[str]) -> tuple[Sync, str]:
+    if app in held:
+        return Sync.HELD, "its template is broken, the last good one runs"
+    holders = dict(_holders(app, name, running))
+    if not holders:
+        return Sync.UNKNOWN, "no live worker has it"
+    others = [worker for worker, hash_ in holders.items() if hash_ != entry.hash]
+    if others:
+        return Sync.OUT_OF_SYNC, f"other definition on {', '.join(others)}"
+    return Sync.SYNCED, ""
+
+
+def _holders(app: str, name: str, running: Running) -> Iterator[tuple[str, str]]:
+    for worker, apps in sorted(running.workers.items()):
+        if app in apps and name in apps[app].schedules:
+            yield worker, apps[app].schedules[name]["hash"]
+
+
+def _health(entry: RunningSchedule, trigger: Cron | Every | None, now: datetime) -> tuple[Health, str]:
+    if entry.paused_at is not None:
+        return Health.PAUSED, ""
+    due = None if trigger is None else trigger.latest_at_or_before(now - GRACE)
+    is_owed = due is not None and due.timestamp() * 1000 >= entry.from_ms
+    if due is not None and is_owed and (entry.settled_until is None or entry.settled_until < epoch_seconds(due)):
+        return Health.OVERDUE, f"due at {due:%Y-%m-%d %H:%M:%S}Z and not published"
+    if entry.last is not None and entry.last.verdict == "failed":
+        return Health.FAILING, entry.last.reason
+    return Health.HEALTHY, ""

@@ -1,0 +1,183 @@
+"""The state of the fleet for people and for programs: workers, sync, health, and what a check of the broker says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from relayctl.core.occurrence import instant_text
+from relayctl.core.standing import Health, Standing, Sync
+from relayctl.render.instants import local_short, span_short
+from relayctl.render.table import columns
+
+STATUS_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLine:
+    """One live worker in words and numbers."""
+
+    id: str
+    version: str
+    apps: int
+    beat_age: timedelta
+    up: timedelta
+    drift: int
+    broken: tuple[str, ...]
+    tzdata: str
+    evaluator: str
+    source: str
+    notes: tuple[str, ...]
+    is_publishing: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """Everything `status` can show. `checks` are the findings on broker, clock and versions."""
+
+    now: datetime
+    broker: str
+    namespace: str
+    mode: str
+    backlog: int
+    workers: tuple[WorkerLine, ...]
+    schedules: tuple[Standing, ...]
+    checks: tuple[str, ...] = field(default=())
+
+    @property
+    def has_drift(self) -> bool:
+        """Whether anything runs otherwise than it should."""
+        return any(line.sync is not Sync.SYNCED for line in self.schedules) or any(line.broken for line in self.workers)
+
+
+def running_words(workers: int | None, mode: str | None, namespace: str) -> str:
+    """What runs, for the head of a plan."""
+    if workers is None:
+        return "nothing: no broker is running here"
+    if workers == 0:
+        return f"{namespace}: no live worker; the registry's last state is compared"
+    return f"{namespace}, {mode or 'no'} mode · {_count(workers, 'worker')}"
+
+
+def text(status: Status, *, width: int, with_workers: bool, with_counts: bool, with_checks: bool) -> str:
+    """The overview, then what was asked for besides."""
+    lines = [
+        f"Broker    {status.broker}",
+        f"Fleet     {running_words(len(status.workers), status.mode, status.namespace)}",
+        f"Backlog   {_count(status.backlog, 'unfinished message')}",
+        f"Sync      {_tally(line.sync.value for line in status.schedules)}",
+        f"Health    {_tally(line.health.value for line in status.schedules)}",
+    ]
+    parts = ["\n".join(lines) + "\n"]
+    if with_counts:
+        return parts[0]
+    odd = [
+        line
+        for line in status.schedules
+        if line.sync is not Sync.SYNCED or line.health is not Health.HEALTHY or line.waiting
+    ]
+    if odd:
+        parts.append(_schedules(odd, status.now, width))
+    broken = [(worker.id, app) for worker in status.workers for app in worker.broken]
+    parts += [
+        f"held      {app} on {worker}: its template is broken, the last good one runs\n" for worker, app in broken
+    ]
+    if with_workers:
+        parts.append(_workers(status.workers, width))
+    if with_checks:
+        parts.append("".join(f"{line}\n" for line in status.checks or ("checks    nothing found",)))
+    return "\n".join(parts)
+
+
+def _schedules(lines: Sequence[Standing], now: datetime, width: int) -> str:
+    rows = [("SCHEDULE", "SYNC", "HEALTH", "WAITING", "NEXT", "")]
+    rows += [
+        (
+            line.name,
+            line.sync.value,
+            line.health.value,
+            str(line.waiting or "-"),
+            "-" if line.next_at is None else f"{local_short(line.next_at, UTC)} (in {_span(line.next_at - now)})",
+            line.detail,
+        )
+        for line in lines
+    ]
+    return columns(rows, width=width)
+
+
+def _workers(workers: Sequence[WorkerLine], width: int) -> str:
+    rows = [("WORKER", "VERSION", "APPS", "UP", "HEARD", "DRIFT", "ZONES", "SOURCE")]
+    rows += [
+        (
+            worker.id,
+            worker.version,
+            str(worker.apps),
+            _span(worker.up),
+            f"{_span(worker.beat_age)} ago",
+            str(worker.drift or "-"),
+            worker.tzdata,
+            worker.source,
+        )
+        for worker in workers
+    ]
+    return columns(rows, width=width)
+
+
+def _tally(words: Iterable[str]) -> str:
+    counts = Counter(words)
+    return ", ".join(f"{number} {word}" for word, number in sorted(counts.items())) or "no schedules"
+
+
+def _span(span: timedelta) -> str:
+    seconds = max(0, round(span.total_seconds()))
+    return span_short(timedelta(seconds=seconds)) if seconds else "0s"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def document(status: Status) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "v": STATUS_VERSION,
+        "now": instant_text(status.now.replace(microsecond=0)),
+        "broker": status.broker,
+        "namespace": status.namespace,
+        "mode": status.mode,
+        "backlog": status.backlog,
+        "workers": [_worker_document(worker) for worker in status.workers],
+        "schedules": [_schedule_document(line) for line in status.schedules],
+        "checks": list(status.checks),
+    }
+
+
+def _worker_document(worker: WorkerLine) -> dict[str, Any]:
+    return {
+        "id": worker.id,
+        "version": worker.version,
+        "apps": worker.apps,
+        "up_s": int(worker.up.total_seconds()),
+        "beat_age_s": round(worker.beat_age.total_seconds(), 3),
+        "drift": worker.drift,
+        "broken": list(worker.broken),
+        "tzdata": worker.tzdata,
+        "evaluator": worker.evaluator,
+        "source": worker.source,
+        "publishing": worker.is_publishing,
+        "notes": list(worker.notes),
+    }
+
+
+def _schedule_document(line: Standing) -> Mapping[str, Any]:
+    return {
+        "name": line.name,
+        "sync": line.sync.value,
+        "health": line.health.value,
+        "next": None if line.next_at is None else instant_text(line.next_at),
+        "waiting": line.waiting,
+        "detail": line.detail,
+    }
