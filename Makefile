@@ -46,7 +46,7 @@ bench: $(STAMP) ## run the benchmarks one after the other
 	@for script in bench/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
 
 golden: $(STAMP) ## rewrite the reviewed output under golden/; look at the diff
-	$(BIN)/python -m pytest -p no:randomly tests/snapshot --snapshot-update
+	$(BIN)/python -m pytest tests/snapshot --snapshot-update
 
 clean: ## remove .venv and the caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -21,7 +21,7 @@ from relayctl import errors, settings
 from relayctl.cli import exits
 from relayctl.cli.exits import Code
 from relayctl.cli.nearest import closest
-from relayctl.cli.options import FLAGS, shared_options, worker_options
+from relayctl.cli.options import FLAGS, shared_options, version_option, worker_options
 from relayctl.cli.streams import prepare_streams, silence_closed
 
 PROGRAM = "relayctl"
@@ -33,9 +33,13 @@ VERBS: Mapping[str, str] = {
     "rule": "Explain a lint rule.",
     "inspect": "Say what schedules mean and when they fire next.",
     "explain": "Say what a cron expression means and when it fires.",
+    "simulate": "Show what would fire in a window of time.",
     "plan": "Show what the templates would change in what runs.",
     "status": "Show the live fleet: what is in sync, what is healthy, and who runs it.",
     "serve": "Run a worker on a directory of apps until told to stop.",
+    "reconcile": "Make the workers here look at their apps now.",
+    "health": "Ask the workers here whether scheduling is sound.",
+    "emit": "Append an event to the stream.",
     "invoke": "Run a handler once.",
     "schema": "Print the template's JSON Schema, or check it.",
     "config": "Show the settings in force and where they come from.",
@@ -81,6 +85,7 @@ def root() -> Verbs:
     return Verbs(
         name=PROGRAM,
         help="Recurring and event-driven work, kept in git and run once per due instant across a fleet.",
+        params=[version_option()],
         no_args_is_help=True,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Any
 
 from typer.core import TyperOption
 
+from relayctl import __version__
 from relayctl.settings import SETTINGS, Setting
 
 FLAGS = "relayctl.flags"
@@ -29,6 +31,25 @@ def shared_options(taken: Iterable[str]) -> list[TyperOption]:
 def worker_options() -> list[TyperOption]:
     """The settings that only a worker takes."""
     return [setting_option(row) for row in SETTINGS.values() if not row.is_shared]
+
+
+def version_option() -> TyperOption:
+    """`relayctl --version`, the short answer; the command of that name tells more."""
+
+    def tell(context: Any, _param: Any, value: Any) -> None:
+        if value and not context.resilient_parsing:
+            sys.stdout.write(f"relayctl {__version__}\n")
+            context.exit()
+
+    return TyperOption(
+        param_decls=["version", "--version"],
+        help="Show the version and exit.",
+        is_flag=True,
+        is_eager=True,
+        default=False,
+        expose_value=False,
+        callback=tell,
+    )
 
 
 def setting_option(row: Setting) -> TyperOption:

@@ -12,6 +12,7 @@ from relayctl.errors import FileFailure, NoTemplates, UnknownTarget, UsageError
 
 if TYPE_CHECKING:
     from relayctl.cli.desk import Desk
+    from relayctl.core.load import Named
     from relayctl.core.model import App
     from relayctl.core.problem import Problem
     from relayctl.templates.load import Loaded, LoadedTree
@@ -42,6 +43,26 @@ def load_one(desk: Desk, name: str, now: datetime) -> Loaded:
     if is_name(name) and (directory / "template.yaml").is_file():
         return load_app(directory, root=root, now=now, with_digest=False)
     raise unknown("app", name, app_names(root))
+
+
+def named_triggers(desk: Desk, target: str | None, now: datetime) -> tuple[list[Named], tuple[Problem, ...]]:
+    """The enabled schedules of the tree, of one app, or one of them; with what is wrong with the apps looked at."""
+    from relayctl.core.load import Named
+
+    app, schedule = split_target(target) if target else ("", "")
+    apps = [load_one(desk, app, now)] if app else list(load(desk, now).apps)
+    problems = tuple(problem for each in apps for problem in each.problems)
+    found = [
+        Named(name=f"{each.name}/{item.name}", trigger=item.trigger)
+        for each in apps
+        if each.app is not None
+        for item in each.app.schedules
+        if item.enabled and schedule in {"", item.name}
+    ]
+    if schedule and not found and not any(problem.is_error for problem in problems):
+        known = [f"{each.name}/{item.name}" for each in apps if each.app for item in each.app.schedules if item.enabled]
+        raise unknown("enabled schedule", target or "", known)
+    return found, problems
 
 
 def app_names(root: Path) -> list[str]:

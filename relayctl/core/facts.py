@@ -190,6 +190,17 @@ class AppBroken(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BuildRefused(Fact):
+    """An app's new code cannot be loaded; the build before it goes on serving."""
+
+    event: ClassVar[str] = "build-refused"
+    level: ClassVar[Level] = Level.ERROR
+    app: str
+    revision: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AppRemoved(Fact):
     """An app left the tree and its schedules ended."""
 

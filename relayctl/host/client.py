@@ -1,4 +1,4 @@
-"""The thin client of a control socket: one request, its events, its one result, or an error that says which way it failed."""
+"""The thin client of a control socket: one request, its events, its one result, or an error that says how it failed."""
 
 from __future__ import annotations
 

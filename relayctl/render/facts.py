@@ -25,6 +25,7 @@ WORDING: Mapping[str, str] = {
     "loop-failed": "{loop} failed and will try again: {reason}",
     "app-loaded": "reconcile {app}: {summary}, revision {revision}",
     "app-broken": "reconcile {app}: {place} {code} {problem}{more}; {keeping}, {others} apps unaffected",
+    "build-refused": "reconcile {app}: the code of {revision} does not load ({reason}); the build before it serves",
     "app-removed": "reconcile {app}: removed with {schedules} schedules",
     "source-lost": "source {source} lost: {reason}; everything keeps running as it was",
     "source-back": "source {source} is back",

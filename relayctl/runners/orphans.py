@@ -114,8 +114,24 @@ def _children() -> list[int]:
     for task in _listed("/proc/self/task"):
         try:
             found.extend(map(int, Path(f"/proc/self/task/{task}/children").read_bytes().split()))
+        except FileNotFoundError:
+            return _children_by_parent()  # a kernel without that file, or a thread that has just ended
         except OSError:
             continue
+    return found
+
+
+def _children_by_parent() -> list[int]:
+    own = str(os.getpid()).encode()
+    found = []
+    for name in _listed("/proc"):
+        if name.isdigit():
+            try:
+                stat = Path(f"/proc/{name}/stat").read_bytes()
+            except OSError:
+                continue
+            if stat.rpartition(b")")[2].split()[1] == own:
+                found.append(int(name))
     return found
 
 

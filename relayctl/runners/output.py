@@ -30,7 +30,6 @@ class Masker:
         for value in values:
             forms.update(form for form in _forms(value) if len(form) >= SHORTEST_MASKED)
         self._forms = sorted(forms, key=len, reverse=True)
-        self._longest = len(self._forms[0]) if self._forms else 0
         self._pattern = re.compile(b"|".join(map(re.escape, self._forms))) if forms else None
 
     def __bool__(self) -> bool:
@@ -42,11 +41,14 @@ class Masker:
 
     def held_back(self, data: bytes) -> int:
         """How many bytes at the end of `data` could be the beginning of a secret."""
-        for size in range(min(self._longest - 1, len(data)), 0, -1):
-            end = data[-size:]
-            if any(len(form) > size and form.startswith(end) for form in self._forms):
-                return size
-        return 0
+        held = 0
+        for form in self._forms:
+            start = data.find(form[:1], max(0, len(data) - len(form) + 1))
+            while start >= 0 and not form.startswith(data[start:]):
+                start = data.find(form[:1], start + 1)
+            if start >= 0:
+                held = max(held, len(data) - start)
+        return held
 
 
 NO_SECRETS = Masker(())

@@ -102,6 +102,8 @@ def runner_for(build: Build, base: Mapping[str, str]) -> Runner:
                 help=f"install {build.runtime}, or use `runtime: python`, which is {_OWN_VERSION} here",
             )
         return PythonRunner(build, found)
+    if not build.runtime:
+        raise UsageError(f"app {build.app} declares no runtime", help="add `runtime: python` to its template")
     raise UsageError(
         f"app {build.app} wants runtime {build.runtime!r}, which this worker cannot run",
         help="use python, pythonX.Y or exec",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from relayctl.templates.find import find_apps, is_ignored_directory, is_ignored_file
+from relayctl.templates.find import is_ignored_directory, is_ignored_file
 
 if TYPE_CHECKING:
     from relayctl.host.clock import Clock
@@ -64,6 +64,7 @@ class DirectoryWatch:
 
         identity = _identity(self._root)
         folders = self._folders()
+        is_blind = True
         for changes in watchfiles.watch(
             *folders,
             watch_filter=None,
@@ -77,19 +78,24 @@ class DirectoryWatch:
             recursive=False,
             ignore_permission_denied=True,
         ):
-            if changes:
+            is_news = bool(changes) or is_blind
+            if is_blind:
+                # What happened before the system began to watch was told to nobody.
+                is_blind = False
+                self._on_hint(None)
+            elif changes:
                 self._tell(Path(path) for _, path in changes)
-            if _identity(self._root) != identity or (changes and self._folders() != folders):
+            if _identity(self._root) != identity or (is_news and self._folders() != folders):
                 return
 
     def _folders(self) -> list[Path]:
-        """The root and every directory of an app, sorted."""
+        """The root and every directory of what is an app or may become one with the next file, sorted."""
         root = self._root.resolve(strict=True)
         self._owners = {}
         folders = {root}
-        for app in find_apps(root).apps:
-            for folder in _tree(app.real):
-                self._owners[str(folder)] = app.name
+        for name, real in _candidates(root):
+            for folder in _tree(real):
+                self._owners[str(folder)] = name
                 folders.add(folder)
         return sorted(folders)
 
@@ -117,6 +123,15 @@ class DirectoryWatch:
                 f"the system refused to watch {self._root} ({error.strerror or error}); it is polled instead. "
                 "Raise fs.inotify.max_user_watches to be told at once."
             )
+
+
+def _candidates(root: Path) -> Iterator[tuple[str, Path]]:
+    for entry in root.iterdir():
+        if not is_ignored_directory(entry.name) and entry.is_dir():
+            real = entry.resolve()
+            # A link that leaves the root is no app.
+            if real != root and real.is_relative_to(root):
+                yield entry.name, real
 
 
 def _tree(folder: Path) -> Iterator[Path]:

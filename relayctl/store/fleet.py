@@ -42,6 +42,8 @@ class WorkerRecord:
     source: str = ""
     broken: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    is_partial: bool = False
+    """Whether it runs only some apps of its tree, so that what it lacks says nothing."""
 
     def to_json(self) -> str:
         """The record's text."""

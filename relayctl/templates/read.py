@@ -147,36 +147,35 @@ def fastest_events(text: str) -> Events:
         from _ruamel_yaml import CParser
     except ImportError:
         return pure_events(text)
-    return _events(text, lambda: iter(CParser(text).get_event, None))
+    events: Events = iter(CParser(text).get_event, None)
+    return events
 
 
 def pure_events(text: str) -> Events:
     """Events of the parser written in Python, which answers the same more slowly."""
-
-    def start() -> Events:
-        from ruamel.yaml import YAML
-
-        return iter(YAML(typ="safe", pure=True).parse(text))
-
-    return _events(text, start)
-
-
-def _events(text: str, start: Callable[[], Events]) -> Events:
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+    from ruamel.yaml import YAML
 
     try:
-        yield from start()
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        context = error.context_mark
-        at = len(text) if mark is None else mark.index
-        begun = None if context is None else context.index
-        raise SyntaxTrouble(at, begun, f"{error.context or ''} {error.problem or ''}") from None
-    except YAMLError as error:
-        raise SyntaxTrouble(getattr(error, "position", 0) or 0, None, "") from None
+        yield from YAML(typ="safe", pure=True).parse(text)
     except (RecursionError, IndexError, ValueError, AssertionError, AttributeError, TypeError):
         # The pure scanner trips over a few inputs that the C one refuses properly.
         raise SyntaxTrouble(len(text), None, "") from None
+
+
+def _trouble(error: Exception, text: str) -> SyntaxTrouble:
+    """A parser's error as offsets and hints."""
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    context = getattr(error, "context_mark", None)
+    words = f"{getattr(error, 'context', None) or ''} {getattr(error, 'problem', None) or ''}"
+    if mark is None:
+        return SyntaxTrouble(getattr(error, "position", None) or len(text), None, words)
+    return SyntaxTrouble(mark.index, None if context is None else context.index, words)
+
+
+def _settle(node: Node, behind: int) -> None:
+    """Place a value that is not written: the parsers differ about it, and agree on what stands before it."""
+    if node.start == node.end and isinstance(node, ScalarNode):
+        node.start = node.end = behind
 
 
 class _Stop(Exception):
@@ -198,8 +197,16 @@ class _Composer:
 
     def document(self, events: Events) -> Node | None:
         from ruamel.yaml import events as kinds
+        from ruamel.yaml.error import YAMLError
 
         self._kinds = kinds
+        try:
+            return self._document(events)
+        except YAMLError as error:
+            raise _trouble(error, self.source.text) from None
+
+    def _document(self, events: Events) -> Node | None:
+        kinds = self._kinds
         root: Node | None = None
         documents = 0
         for event in events:
@@ -225,6 +232,8 @@ class _Composer:
             return self._alias(event)
         before = self._count
         self._count += 1
+        if kind is kinds.ScalarEvent and event.anchor is None and event.tag is None:
+            return self._scalar(event)
         if event.tag is not None:
             self._refuse_tag(event)
         anchor: str | None = event.anchor
@@ -252,9 +261,6 @@ class _Composer:
         text: str = event.value
         style: str = event.style or ""
         start, end = event.start_mark.index, event.end_mark.index
-        if start == end:
-            # The parsers place what is not there differently; both agree on what stands before it.
-            start = end = len(self.source.text[:start].rstrip())
         if style:
             if style == '"' and _SURROGATE.search(text):
                 self._add(
@@ -281,7 +287,9 @@ class _Composer:
             if type(inner) is self._kinds.SequenceEndEvent:
                 end = inner.end_mark.index
                 return SequenceNode(event.start_mark.index, end, items, [item.value for item in items])
-            items.append(self._node(inner, events, depth + 1))
+            item = self._node(inner, events, depth + 1)
+            _settle(item, items[-1].end if items else event.start_mark.index)
+            items.append(item)
         raise SyntaxTrouble(len(self.source.text), None, "")
 
     def _mapping(self, event: Any, events: Events, depth: int) -> MappingNode:
@@ -294,6 +302,7 @@ class _Composer:
                 break
             key = self._node(inner, events, depth + 1)
             value = self._node(next(events), events, depth + 1)
+            _settle(value, key.end)
             if not isinstance(key, ScalarNode) or (key.is_plain and key.value is None):
                 self._add("RLY103", key.start, key.end, "a key must be text", help="name the key")
             elif key.is_plain and key.text == "<<":

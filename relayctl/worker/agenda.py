@@ -28,7 +28,8 @@ Name = tuple[str, str]
 class Armed:
     """A schedule to fire: the definitions that may still owe something, and how the app wants it done.
 
-    `settled_until` is the instant (epoch seconds) up to which nothing is owed.
+    `settled_until` is the instant (epoch seconds) up to which nothing is owed. `is_whole` says that `generations` are
+    all that the registry keeps, so that whatever else was known of them is wrong.
     """
 
     app: str
@@ -38,6 +39,7 @@ class Armed:
     catch_up: CatchUp
     generations: tuple[Generation, ...]
     settled_until: int
+    is_whole: bool = False
 
     @property
     def name(self) -> Name:
@@ -124,7 +126,13 @@ class Agenda:
         job.handler, job.catch_up = armed.handler, armed.catch_up
         is_same = armed.generations[-1] == job.timeline.generations[-1] and armed.jitter == job.jitter
         job.is_removed = False
-        if not is_same:
+        if armed.is_whole:
+            job.jitter = armed.jitter
+            timeline = Timeline(armed.generations).since(job.cursor)
+            if timeline.generations != job.timeline.generations:
+                job.timeline = timeline
+                self.plan(job)
+        elif not is_same:
             job.jitter = armed.jitter
             # The outgoing definition still owes what lies before its end.
             job.timeline = Timeline(_joined(job.timeline.generations, armed.generations)).since(job.cursor)

@@ -32,6 +32,8 @@ POLL_S = 0.25
 """Due work that no hint told of is found this often: a retry runs when its backoff ends."""
 SWEEP_S = 1.0
 _BROKEN_WAIT_S = 1.0
+_PARDON_S = 2 * RENEW_S
+"""After an outage every lease may look ended: nobody's is taken back before all could renew."""
 _SKIPPED_FOR_S = 5.0
 
 
@@ -76,11 +78,13 @@ class Claimer:
         self._wake = threading.Event()
         self._is_claiming = True
         self._unrecorded: list[Finished] = []
+        self._unanswered: list[Wanted] = []
         self._renew_at = 0.0
         self._sweep_at = 0.0
         self._skipped: dict[tuple[str, str, str], float] = {}
         self._turn = 0
-        self._is_broken = False
+        self.is_broken = False
+        """Whether the last pass failed: the broker is away, say."""
         self.ended = 0
         self.interrupted = 0
         self.last_pass_at = clock.monotonic()
@@ -96,7 +100,15 @@ class Claimer:
 
     def is_settled(self) -> bool:
         """Whether everything that was claimed has its end recorded."""
-        return not self._unrecorded and not self._executor.running()
+        return not self._unrecorded and not self._unanswered and not self._executor.running()
+
+    def ask_again(self, wanted: Sequence[Wanted]) -> None:
+        """Claims that may have been granted although the answer was lost: they are asked for again by their tokens.
+
+        A place of its app stays reserved for each.
+        """
+        self._unanswered += wanted
+        self._wake.set()
 
     def grant(self, live: LiveApp, slot: Slot) -> Grant | None:
         """What a claim made while routing pins; None where the template no longer has the slot."""
@@ -114,7 +126,7 @@ class Claimer:
             wait_s = POLL_S
             try:
                 self.step()
-                self._is_broken = False
+                self.is_broken = False
             except BrokerError as error:
                 wait_s = self._tell_broken(error.message)
             except Exception as error:  # noqa: BLE001  claims would be held and never ended
@@ -129,6 +141,7 @@ class Claimer:
         if now >= self._renew_at:
             self._renew()
             self._renew_at = now + RENEW_S
+        self._resolve()
         while self._is_claiming and self._claim():
             self._record_ends()
         if now >= self._sweep_at:
@@ -237,21 +250,41 @@ class Claimer:
         places = dict(self._reserve(self._in_turn(due_apps), snapshot))
         if not places:
             return False
-        claims: list[Claim] = []
         used = dict.fromkeys(places, 0)
         try:
             wanted = self._wanted(places, snapshot, now_ms)
-            for item, answer in zip(wanted, self._invocations.claim(wanted, lease_ms=LEASE_MS), strict=True):
-                if isinstance(answer, Claim):
-                    claims.append(answer)
-                    used[answer.app] += 1
-                elif answer is ClaimRefusal.ELSEWHERE:
-                    self._skip(item.app, item.message, item.slot)
+            for item in wanted:
+                used[item.app] += 1
         finally:
             for app, count in places.items():
                 self._executor.give_back(app, count - used[app])
-        self._executor.submit(claims)
-        return bool(claims)
+        self._unanswered += wanted
+        return self._resolve()
+
+    def _resolve(self) -> bool:
+        """Ask for the claims that have no answer yet, and start those that are granted; whether any was.
+
+        An error leaves them for the next pass: a grant whose reply was lost must not wait for its lease to end.
+        """
+        asked = list(self._unanswered)
+        if not asked:
+            return False
+        claims: list[Claim] = []
+        for item, answer in zip(asked, self._invocations.claim(asked, lease_ms=LEASE_MS), strict=True):
+            if isinstance(answer, Claim):
+                claims.append(answer)
+                continue
+            self._executor.give_back(item.app, 1)
+            if answer is ClaimRefusal.ELSEWHERE:
+                self._skip(item.app, item.message, item.slot)
+        del self._unanswered[: len(asked)]
+        if self._is_claiming:
+            self._executor.submit(claims)
+            return bool(claims)
+        for claim in claims:
+            self._executor.give_back(claim.app, 1)
+        self._invocations.release(claims)
+        return False
 
     def _in_turn(self, apps: list[str]) -> list[str]:
         """Another app goes first each time, so that no app waits for a busier one."""
@@ -305,7 +338,8 @@ class Claimer:
         return frozenset(self._skipped)
 
     def _tell_broken(self, reason: str) -> float:
-        if not self._is_broken:
-            self._is_broken = True
+        self._sweep_at = self._clock.monotonic() + _PARDON_S
+        if not self.is_broken:
+            self.is_broken = True
             self._emit(LoopFailed(loop="claimer", reason=reason))
         return _BROKEN_WAIT_S

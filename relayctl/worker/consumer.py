@@ -15,7 +15,7 @@ from relayctl.core.lifecycle import Claim, Descriptor, Kind, Slot
 from relayctl.core.occurrence import from_epoch
 from relayctl.core.routing import Dead, ForNewer, Owed, Unmatched, firing_objection, route_entry
 from relayctl.errors import BrokerError
-from relayctl.store.invocations import dead_entry, obsolete_record
+from relayctl.store.invocations import Wanted, dead_entry, obsolete_record
 from relayctl.store.stream import Entry, OwedInvocation, RouteOrder
 from relayctl.worker.claimer import LEASE_MS, Claimer
 from relayctl.worker.executor import Executor
@@ -153,14 +153,17 @@ class Consumer:
                     orders.append(self._order(entry, owed, snapshot, reserved))
         if not orders:
             return
-        granted: dict[str, int] = {}
         try:
-            claims = self._claims(orders, self._stream.route(orders, lease_ms=LEASE_MS))
-            for claim in claims:
-                granted[claim.app] = granted.get(claim.app, 0) + 1
-        finally:
-            for app, count in reserved.items():
-                self._executor.give_back(app, count - granted.get(app, 0))
+            answers = self._stream.route(orders, lease_ms=LEASE_MS)
+        except BrokerError:
+            # It may have been done all the same: what it granted must run now, not when its lease has ended.
+            self._claimer.ask_again(_granted(orders))
+            raise
+        claims = self._claims(orders, answers)
+        for claim in claims:
+            reserved[claim.app] -= 1
+        for app, count in reserved.items():
+            self._executor.give_back(app, count)
         self._executor.submit(claims)
         if len(claims) < sum(len(order.owed) for order in orders):
             self._claimer.wake()
@@ -208,3 +211,20 @@ class Consumer:
         if not self._is_broken:
             self._is_broken = True
             self._emit(LoopFailed(loop="consumer", reason=reason))
+
+
+def _granted(orders: Sequence[RouteOrder]) -> list[Wanted]:
+    """The claims that these orders made."""
+    return [
+        Wanted(
+            message=order.id,
+            app=item.app,
+            slot=Slot(item.slot),
+            token=item.grant.token,
+            descriptor=item.grant.descriptor,
+            revision=item.grant.revision,
+        )
+        for order in orders
+        for item in order.owed
+        if item.grant is not None
+    ]

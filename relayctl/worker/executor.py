@@ -71,6 +71,7 @@ class Executor:
         self._reserved: dict[str, int] = {}
         self._claims: dict[str, Claim] = {}
         self._finished: deque[Finished] = deque()
+        self._over: set[str] = set()
         self._settled: deque[Settled] = deque()
         self._apps: tuple[str, ...] = ()
         self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -135,6 +136,11 @@ class Executor:
             settled, self._settled = list(self._settled), deque()
         return settled
 
+    def is_busy(self) -> bool:
+        """Whether a run has not ended yet, or is about to start."""
+        with self._lock:
+            return any(key not in self._over for key in self._claims)
+
     def running(self) -> list[Claim]:
         """Claims whose end has not been taken yet, those that are about to start included."""
         with self._lock:
@@ -145,6 +151,7 @@ class Executor:
         with self._lock:
             for claim in claims:
                 self._claims.pop(claim.key, None)
+                self._over.discard(claim.key)
 
     def close(self) -> None:
         """Let the loop end: what still runs is killed."""
@@ -186,6 +193,7 @@ class Executor:
         with self._lock:
             for item in ended:
                 claim = self._claims[item.run.key]
+                self._over.add(item.run.key)
                 self._finished.append(
                     Finished(
                         claim=claim,

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 STEP_S = 0.5
 """A difference between two clocks that is no drift any more."""
+SHARP_S = 0.05
+"""A round trip this short gives the offset by its middle; a longer one only bounds it."""
 
 
 class FleetTime:
@@ -33,7 +35,11 @@ class FleetTime:
 
     def learn(self, broker_ms: int, asked_at: float, answered_at: float) -> timedelta | None:
         """Take a reading of the broker's TIME made between two monotonic moments; the step, if it was one."""
-        offset = broker_ms + 0.5 - (asked_at + answered_at) * 500
+        # The broker read its clock somewhere between the two moments. Where this process or the broker stood still in
+        # between, the middle can be seconds off, so the offset known before is kept as far as the bounds allow.
+        low, high = broker_ms - answered_at * 1000, broker_ms + 1 - asked_at * 1000
+        is_sharp = answered_at - asked_at <= SHARP_S
+        offset = (low + high) / 2 if is_sharp else min(max(self._offset_ms, low), high)
         step = timedelta(milliseconds=offset - self._offset_ms)
         self._offset_ms = offset
         return step if abs(step) > timedelta(seconds=STEP_S) else None

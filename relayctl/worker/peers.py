@@ -69,6 +69,14 @@ class Peers:
         """Which live worker holds which definition (its hash) of `app/schedule`."""
         return {worker: held.schedules[name] for worker, held in self._holdings.items() if name in held.schedules}
 
+    def lacking(self, app: str, schedule: str) -> list[str]:
+        """The live workers whose files could have that schedule and have not."""
+        return [
+            worker
+            for worker, held in self._holdings.items()
+            if f"{app}/{schedule}" not in held.schedules and (app in held.apps or not self._records[worker].is_partial)
+        ]
+
 
 def _by_app(records: dict[str, WorkerRecord], holdings: dict[str, Holdings]) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}

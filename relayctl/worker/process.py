@@ -24,12 +24,16 @@ from relayctl.sources.directory import DirectorySource
 from relayctl.sources.watch import DirectoryWatch, Hint
 from relayctl.store.connect import check_server, connect
 from relayctl.store.keys import Keys
+from relayctl.worker.control import Control
+from relayctl.worker.fanout import fan_out
+from relayctl.worker.health import Vitals
 from relayctl.worker.worker import Options, Worker
 
 if TYPE_CHECKING:
     from relayctl.broker.watch import BrokerEvent
     from relayctl.host.clock import Clock
     from relayctl.settings import Settings
+    from relayctl.worker.metrics import Metrics
 
 MAX_CHILDREN = 64
 _LOOK_S = 1.0
@@ -85,23 +89,35 @@ def serve(settings: Settings, serving: Serving, *, clock: Clock, emit: Emit) -> 
     signals = Signals()
     signals.listen()
     state = StateDir(settings.state_dir).create()
+    metrics = _metrics(settings)
+    if metrics is not None:
+        emit = fan_out(emit, metrics.emit)
     broker = resolve_broker(explicit_url=settings.redis_url, state=state, may_start=True, clock=clock)
     try:
         _look_at(broker, clock, emit)
-        worker = _worker(settings, serving, broker, state, clock, emit)
-        _serve(worker, signals)
+        worker = _worker(settings, serving, broker, state, clock, emit, metrics)
+        keys, resync = Keys(settings.namespace), settings.resync_interval
+        vitals = Vitals(worker, broker.target, keys, clock, resync)
+        control = Control(worker, vitals, state, http=settings.http, metrics=metrics, clock=clock, emit=emit)
+        try:
+            control.start()
+            _serve(worker, control, signals)
+        finally:
+            control.stop()
     finally:
         broker.close()
         signals.restore()
 
 
-def _serve(worker: Worker, signals: Signals) -> None:
+def _serve(worker: Worker, control: Control, signals: Signals) -> None:
     try:
         worker.start()
+        control.running()
         reason, dead = _until_stopped(worker, signals)
     except BaseException:
         worker.drain("a failed start", lambda: True)
         raise
+    control.draining()
     worker.drain(reason, (lambda: True) if reason == signal.SIGQUIT.name or dead else signals.hurry)
     if dead:
         raise RelayError(f"the {dead} loop of this worker died", help="start it again; what it held goes to its peers")
@@ -119,7 +135,24 @@ def _until_stopped(worker: Worker, signals: Signals) -> tuple[str, str | None]:
             return f"the death of its {dead} loop", dead
 
 
-def _worker(settings: Settings, serving: Serving, broker: Choice, state: StateDir, clock: Clock, emit: Emit) -> Worker:
+def _metrics(settings: Settings) -> Metrics | None:
+    if settings.http is None:
+        return None
+    # The library costs every start that does not need it.
+    from relayctl.worker.metrics import Metrics
+
+    return Metrics()
+
+
+def _worker(
+    settings: Settings,
+    serving: Serving,
+    broker: Choice,
+    state: StateDir,
+    clock: Clock,
+    emit: Emit,
+    metrics: Metrics | None,
+) -> Worker:
     def watch(hint: Hint) -> DirectoryWatch:
         return DirectoryWatch(
             settings.apps,
@@ -146,6 +179,7 @@ def _worker(settings: Settings, serving: Serving, broker: Choice, state: StateDi
         ),
         clock=clock,
         emit=emit,
+        on_routed=None if metrics is None else metrics.on_routed,
     )
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from relayctl.core.description import describe_app
@@ -23,6 +24,7 @@ from relayctl.worker.snapshot import LiveApp, Snapshot
 
 if TYPE_CHECKING:
     from relayctl.core.model import Schedule
+    from relayctl.core.problem import Problem
     from relayctl.host.clock import Clock
     from relayctl.sources.directory import DirectorySource, View
     from relayctl.store.fleet import Fleet, Pulse
@@ -76,6 +78,7 @@ class Reconciler:
         self._hints_lock = threading.Lock()
         self._snapshot = Snapshot()
         self._loaded: dict[str, tuple[str, Loaded]] = {}
+        self._misfits: dict[str, Problem] = {}
         self._told_broken: dict[str, str] = {}
         self._revision = ""
         self._changed_at = 0.0
@@ -153,6 +156,9 @@ class Reconciler:
                 self._is_registered = False
             except Exception as error:  # noqa: BLE001  a bad file must not end reconciling
                 self._emit(LoopFailed(loop="reconciler", reason=f"{type(error).__name__}: {error}"))
+                with self._hints_lock:
+                    # What the failed pass was to look at is not known any more.
+                    self._hints = None
             self._clock.wait(self._wake, wait_s)
             self._wake.clear()
 
@@ -199,9 +205,19 @@ class Reconciler:
         if view.revision != self._revision:
             self._revision, self._changed_at = view.revision, now
         is_quiet = self._is_first or (now - self._changed_at >= QUIET_S and not view.is_busy)
+        self._misfits = self._misfits_of(view)
         self._load(view)
         self._apply(view, is_quiet)
         self._is_first = False
+
+    def _misfits_of(self, view: View) -> dict[str, Problem]:
+        """Directories that are meant to be apps and cannot be read as such: their absence removes nothing."""
+        found: dict[str, Problem] = {}
+        for problem in view.problems:
+            place = Path(problem.place.file)
+            if problem.is_error and place.is_relative_to(self._source.root):
+                found.setdefault(place.relative_to(self._source.root).parts[0], problem)
+        return found
 
     def _load(self, view: View) -> None:
         for name, sighting in view.apps.items():
@@ -223,10 +239,11 @@ class Reconciler:
             for name, (digest, loaded) in self._loaded.items()
             if loaded.app is not None
         }
-        kept = live.keys() - wanted.keys() if not is_quiet else live.keys() & self.broken.keys()
+        unclear = self.broken.keys() | self._misfits.keys()
+        kept = live.keys() - wanted.keys() if not is_quiet else live.keys() & unclear
         following = {**{name: live[name] for name in kept}, **wanted}
         following = self._guarded(live, following, view.revision)
-        self._is_pending = not is_quiet and bool(self.broken.keys() | (live.keys() - wanted.keys()))
+        self._is_pending = not is_quiet and bool(unclear | (live.keys() - wanted.keys()))
         if is_quiet:
             self._tell_broken()
         self._put_in_force(live, following)
@@ -297,10 +314,12 @@ class Reconciler:
         with self._hints_lock:
             superseded, self._superseded = self._superseded, set()
         if superseded:
-            self._registrar.refresh(superseded)
+            self._registrar.refresh(superseded, is_disputed=True)
         if now < self._house_at:
             return
         self._house_at = now + HOUSEKEEPING_S
+        if self._held and self._fleet.has_consent(self._held):
+            self.hint(None)
         if self.holdings_seq and not self._fleet.keep_holdings(self._worker):
             self._reported = {}
             self._hold()
@@ -309,7 +328,9 @@ class Reconciler:
             self._bury_orphans()
 
     def _bury_orphans(self) -> None:
-        orphans = self._registrar.orphans()
+        # What an app that cannot be read would hold is not known, so nothing of it is an orphan.
+        unclear = self.broken.keys() | self._misfits.keys()
+        orphans = {name: head for name, head in self._registrar.orphans().items() if name[0] not in unclear}
         if not orphans:
             return
         total = len(orphans) + len(self._registrar.hashes)
@@ -335,24 +356,29 @@ class Reconciler:
             self._emit(SourceBack(source=self._source.label))
 
     def _tell_broken(self) -> None:
+        for name, problem in self._misfits.items():
+            self._tell_broken_app(name, problem.code + problem.message, [problem])
         for name, loaded in self.broken.items():
-            digest = self._loaded[name][0]
-            if self._told_broken.get(name) == digest:
-                continue
-            self._told_broken[name] = digest
             errors = [problem for problem in loaded.problems if problem.is_error]
-            first = errors[0]
-            self._emit(
-                AppBroken(
-                    app=name,
-                    place=f"{first.place.file}:{first.place.line}",
-                    code=first.code,
-                    problem=first.message,
-                    problems=len(errors),
-                    others=len(self._loaded) - len(self.broken),
-                    has_last_good=name in self._snapshot.live,
-                )
+            self._tell_broken_app(name, self._loaded[name][0], errors)
+
+    def _tell_broken_app(self, name: str, version: str, errors: Sequence[Problem]) -> None:
+        """Tell it once for each `version` of what is broken."""
+        if self._told_broken.get(name) == version:
+            return
+        self._told_broken[name] = version
+        first = errors[0]
+        self._emit(
+            AppBroken(
+                app=name,
+                place=f"{first.place.file}:{first.place.line}",
+                code=first.code,
+                problem=first.message,
+                problems=len(errors),
+                others=len(self._loaded) - len(self.broken),
+                has_last_good=name in self._snapshot.live,
             )
+        )
 
     def _tell_changed(
         self, live: dict[str, LiveApp], deployed: Mapping[str, LiveApp], removed: Collection[str]

@@ -136,11 +136,14 @@ class Registrar:
         self.refresh(looked_at)
         self._seq = seq
 
-    def refresh(self, names: Iterable[Name]) -> None:
-        """Read these heads again and arm what they say; a schedule that the registry lost is registered again."""
+    def refresh(self, names: Iterable[Name], *, is_disputed: bool = False) -> None:
+        """Read these heads again and arm what they say; a schedule that the registry lost is registered again.
+
+        `is_disputed` says that the registry refused instants of these: what is known of their past is dropped too.
+        """
         wanted = [name for name in names if name in self._own]
         heads = self._definitions.heads(wanted)
-        self._take(heads)
+        self._take(heads, is_disputed=is_disputed)
         lost = {name: self._own[name].schedule for name in wanted if name not in heads}
         if lost:
             for name in lost:
@@ -192,12 +195,18 @@ class Registrar:
         now = self._clock.monotonic()
         ripe: dict[Name, Head] = {}
         for name, head in heads.items():
-            holders = self._peers.holders(f"{name[0]}/{name[1]}")
-            if any(any_hash or held == head.hash for worker, held in holders.items() if worker != self._worker):
+            if self._is_held(name, head, any_hash=any_hash):
                 self._unheld_since.pop(name, None)
             elif now - self._unheld_since.setdefault(name, now) >= ADOPT_AFTER_S:
                 ripe[name] = head
         return ripe
+
+    def _is_held(self, name: Name, head: Head, *, any_hash: bool) -> bool:
+        """Whether a live peer holds the head. A removal is held by whoever could have the schedule and has not."""
+        if head.hash == TOMBSTONE and not any_hash:
+            return any(worker != self._worker for worker in self._peers.lacking(*name))
+        holders = self._peers.holders(f"{name[0]}/{name[1]}")
+        return any(any_hash or held == head.hash for worker, held in holders.items() if worker != self._worker)
 
     def _register(self, proposals: Sequence[Proposal], own: Mapping[Name, Own]) -> dict[Name, Verdict]:
         answers = self._definitions.register(proposals)
@@ -215,7 +224,7 @@ class Registrar:
         self._take(heads)
         return verdicts
 
-    def _take(self, heads: Mapping[Name, Head]) -> None:
+    def _take(self, heads: Mapping[Name, Head], *, is_disputed: bool = False) -> None:
         for name, head in heads.items():
             before = self._heads.get(name)
             self._heads[name] = head
@@ -228,31 +237,38 @@ class Registrar:
                     self._own[name] = replace(own, held_gen=head.gen)
             elif before is None or before.hash != head.hash:
                 self._tell_behind(name, head)
-        self._arm(heads)
+        self._arm(heads, is_disputed=is_disputed)
 
-    def _arm(self, names: Iterable[Name]) -> None:
+    def _arm(self, names: Iterable[Name], *, is_disputed: bool = False) -> None:
         armed: list[Armed] = []
+        ended: list[Head] = []
         for name in names:
             head, own = self._heads[name], self._own.get(name)
             if head.hash == TOMBSTONE:
-                self._scheduler.retire([name], head.from_ms)
-            elif own is None:
+                ended.append(head)
+            if own is None or (head.hash == TOMBSTONE and not is_disputed):
                 continue
-            elif not Firing.from_spec(head.spec).is_comparable:
-                self._scheduler.drop([name])
+            if Firing.from_spec(head.spec).is_comparable:
+                armed.append(self._armed(head, own.schedule, is_disputed))
             else:
-                armed.append(
-                    Armed(
-                        app=name[0],
-                        schedule=name[1],
-                        handler=own.schedule.contract.handler,
-                        jitter=own.schedule.jitter,
-                        catch_up=own.schedule.catch_up,
-                        generations=self._generations(head),
-                        settled_until=head.settled_until,
-                    )
-                )
+                self._scheduler.drop([name])
         self._scheduler.arm(armed)
+        for head in ended:
+            self._scheduler.retire([(head.app, head.schedule)], head.from_ms)
+
+    def _armed(self, head: Head, schedule: Schedule, is_disputed: bool) -> Armed:
+        return Armed(
+            app=head.app,
+            schedule=head.schedule,
+            handler=schedule.contract.handler,
+            jitter=schedule.jitter,
+            catch_up=schedule.catch_up,
+            generations=tuple(self._definitions.generations(head.app, head.schedule)) or (head.generation,)
+            if is_disputed
+            else self._generations(head),
+            settled_until=head.settled_until,
+            is_whole=is_disputed,
+        )
 
     def _generations(self, head: Head) -> tuple[Generation, ...]:
         if head.gen == 1 or head.settled_until * 1000 >= head.from_ms:

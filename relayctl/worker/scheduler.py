@@ -135,18 +135,22 @@ class Scheduler:
             if not passes:
                 break
             try:
-                self._fire(passes, now_ms)
+                is_through = self._fire(passes, now_ms)
             except BaseException:
                 # Whatever went wrong, no job may fall off the agenda.
                 self._replan(jobs, now_ms + 1000)
                 raise
             self._beat()
+            if not is_through:
+                # Each further batch could wait as long for a broker that does not answer, and a stop would wait too.
+                break
         self.last_pass_at = self._clock.monotonic()
         with self._lock:
             due = self._agenda.next_due_ms()
         return _LONGEST_WAIT_S if due is None else max(0.0, (due - self._time.now_ms()) / 1000)
 
-    def _fire(self, passes: list[tuple[Job, Due]], now_ms: int) -> None:
+    def _fire(self, passes: list[tuple[Job, Due]], now_ms: int) -> bool:
+        """Publish what is due; False where the broker failed some of it."""
         mine: list[tuple[Job, Due]] = []
         seconded: list[tuple[Job, Due]] = []
         for job, due in passes:
@@ -167,6 +171,7 @@ class Scheduler:
             self._tell_failed(failed)
         elif any(due.firings for _, due in passes):
             self._online()
+        return not failed
 
     def _second(self, passes: list[tuple[Job, Due]], now_ms: int) -> list[Outcome]:
         """For schedules that a peer acts on first: publish only what it has not."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from relayctl import __version__
 from relayctl.core.cron import EVALUATOR_VERSION
-from relayctl.core.facts import Draining, Emit, LimitsUnenforced, LoopFailed, Stopped, WorkerStarted
+from relayctl.core.facts import BuildRefused, Draining, Emit, LimitsUnenforced, LoopFailed, Stopped, WorkerStarted
 from relayctl.core.occurrence import instant_text
 from relayctl.core.zones import tzdata_version
 from relayctl.errors import BrokerError
@@ -26,9 +26,10 @@ from relayctl.store.invocations import Invocations
 from relayctl.store.stream import Stream
 from relayctl.worker.agenda import Name
 from relayctl.worker.claimer import Claimer, Tokens
-from relayctl.worker.consumer import Consumer
+from relayctl.worker.consumer import BLOCK_MS, Consumer
 from relayctl.worker.executor import Executor
 from relayctl.worker.fleettime import FleetTime
+from relayctl.worker.health import BeatClock
 from relayctl.worker.peers import Peers
 from relayctl.worker.reconciler import Changes, Reconciler
 from relayctl.worker.registrar import Registrar
@@ -40,10 +41,13 @@ if TYPE_CHECKING:
     from relayctl.sources.directory import DirectorySource
     from relayctl.sources.watch import DirectoryWatch, Hint
     from relayctl.store.keys import Keys
+    from relayctl.store.stream import RouteOrder
     from relayctl.store.target import Target
 
 GRACE_S = 3.0
 _AFTER_KILL_S = 2.0
+_BROKER_WAIT_S = 10.0
+"""How long a stop waits, once nothing runs any more, for a broker that is away to take the ends."""
 _POLL_S = 0.05
 
 
@@ -82,19 +86,26 @@ class Worker:
         options: Options,
         clock: Clock,
         emit: Emit,
+        on_routed: Callable[[Sequence[RouteOrder]], None] | None = None,
     ) -> None:
-        """`watch` makes what gives hints about the source; without it, only the periodic look finds changes."""
+        """`watch` makes what gives hints about the source; without it, only the periodic look finds changes.
+
+        `on_routed` hears of every batch of the stream that has been routed.
+        """
         self._target = target
         self._keys = keys
         self._source = source
         self._options = options
         self._clock = clock
         self._emit = emit
-        token = secrets.token_hex(4)
+        self._on_routed = on_routed
+        self._beats = {name: BeatClock(clock) for name in ("scheduler", "claimer", "consumer", "reconciler")}
+        self.token = token = secrets.token_hex(4)
         self.id = f"{platform.node().split('.')[0] or 'worker'}-{token}"
         self.started_at: datetime = clock.now()
         self._client = connect(target, client_name=self.id)
-        self._reader = connect(target, role="reader", client_name=f"{self.id}-reader")
+        # A stop waits for this reader: it may not hang on a silent broker for longer than it has to.
+        self._reader = connect(target, role="reader", block_s=BLOCK_MS / 1000, client_name=f"{self.id}-reader")
         self.time = FleetTime(clock)
         self.fleet = Fleet(self._client, keys)
         self.stream = Stream(self._client, keys)
@@ -125,6 +136,7 @@ class Worker:
         self._loops: list[_Loop] = []
         self._executor_thread = threading.Thread(target=self.executor.run, name="executor")
         self._told_limits: set[str] = set()
+        self._refused: dict[str, str] = {}
 
     # Starting
 
@@ -156,6 +168,35 @@ class Worker:
         """Look at the source now."""
         self.reconciler.hint(None)
 
+    @property
+    def source_label(self) -> str:
+        """Where its apps come from, for people."""
+        return self._source.label
+
+    @property
+    def held_removal(self) -> str:
+        """The revision whose removals wait for consent, or empty."""
+        return self.reconciler.held_removal
+
+    def beats(self) -> dict[str, tuple[bool, float]]:
+        """Whether each loop lives, and when it last came round (monotonic): also in passes that failed."""
+        return {
+            loop.name: (
+                loop.thread is not None and (loop.thread.is_alive() or loop.stop.is_set()),
+                self._beats[loop.name].beat_at if loop.name in self._beats else self._clock.monotonic(),
+            )
+            for loop in list(self._loops)
+        }
+
+    def passes(self) -> dict[str, float]:
+        """When each loop that counts its passes last completed one (monotonic)."""
+        return {
+            "scheduler": self.scheduler.last_pass_at,
+            "claimer": self.claimer.last_pass_at,
+            "consumer": self.consumer.last_pass_at,
+            "reconciler": self.reconciler.last_pass_at,
+        }
+
     def dead_loop(self) -> str | None:
         """The name of a loop that has ended although nobody stopped it, or None."""
         for loop in self._loops:
@@ -183,14 +224,16 @@ class Worker:
         self._emit(Draining(reason=reason, running=len(self.executor.running()), limit=self._options.drain))
         self.claimer.stop_claiming()
         self._end("watch", "reconciler", "scheduler", "consumer")
-        self._leave()
-        limit = self._options.drain.total_seconds()
-        if not self._settles_within(limit, hurry):
+        if not self.claimer.is_broken:
+            self._leave()
+        until = began + self._options.drain.total_seconds()
+        if not self._settles_by(until, hurry):
             self.executor.interrupt_all("the worker is stopping")
-            self._settles_within(GRACE_S + _AFTER_KILL_S, lambda: False)
+            self._settles_by(self._clock.monotonic() + GRACE_S + _AFTER_KILL_S, self._is_idle)
         self.executor.close()
-        self._executor_thread.join()
-        self._settles_within(_AFTER_KILL_S, lambda: False)
+        if self._executor_thread.is_alive():
+            self._executor_thread.join()
+        self._settles_by(self._clock.monotonic() + _AFTER_KILL_S, lambda: self.claimer.is_broken)
         self._end("claimer")
         self._client.close()
         self._reader.close()
@@ -202,14 +245,21 @@ class Worker:
             )
         )
 
-    def _settles_within(self, seconds: float, hurry: Callable[[], bool]) -> bool:
-        until = self._clock.monotonic() + seconds
+    def _settles_by(self, until: float, hurry: Callable[[], bool]) -> bool:
         never = threading.Event()
+        idle_until = self._clock.monotonic() + _BROKER_WAIT_S
         while not self.claimer.is_settled():
-            if self._clock.monotonic() >= until or hurry():
+            now = self._clock.monotonic()
+            if not self._is_idle():
+                idle_until = now + _BROKER_WAIT_S
+            if now >= min(until, idle_until) or hurry():
                 return False
             self._clock.wait(never, _POLL_S)
         return True
+
+    def _is_idle(self) -> bool:
+        """Whether nothing runs any more, and only a broker that is away keeps what ended from being recorded."""
+        return self.claimer.is_broken and not self.executor.is_busy()
 
     def _end(self, *names: str) -> None:
         ending = [loop for loop in self._loops if loop.name in names]
@@ -236,7 +286,7 @@ class Worker:
             fleet=self.fleet,
             peers=self.peers,
             time=self.time,
-            clock=self._clock,
+            clock=self._beats["scheduler"],
             token=token,
             surroundings=Surroundings(
                 record=self._record,
@@ -253,7 +303,7 @@ class Worker:
             snapshot=lambda: self.reconciler.snapshot,
             tokens=Tokens(token),
             time=self.time,
-            clock=self._clock,
+            clock=self._beats["claimer"],
             cap=self._options.cap,
             worker=self.id,
             emit=self._emit,
@@ -267,7 +317,7 @@ class Worker:
             worker=self.id,
             swap=self._swap,
             announce=self.scheduler.beat_now,
-            clock=self._clock,
+            clock=self._beats["reconciler"],
             resync=self._options.resync,
             emit=self._emit,
         )
@@ -275,21 +325,36 @@ class Worker:
     def _make_consumer(self) -> Consumer:
         return Consumer(
             reader=Stream(self._reader, self._keys),
-            stream=self.stream,
+            stream=self._counted_stream(),
             definitions=self.definitions,
             invocations=self.invocations,
             executor=self.executor,
             claimer=self.claimer,
             snapshot=lambda: self.reconciler.snapshot,
             time=self.time,
-            clock=self._clock,
+            clock=self._beats["consumer"],
             worker=self.id,
             max_bytes=self._options.max_event_bytes,
             emit=self._emit,
         )
 
+    def _counted_stream(self) -> Stream:
+        if self._on_routed is None:
+            return self.stream
+        from relayctl.worker.metrics import CountedStream
+
+        return CountedStream(self._client, self._keys, self._on_routed)
+
     def _on_pulse(self, pulse: Pulse) -> None:
         self.reconciler.on_pulse(pulse)
+        self._tell_builds()
+
+    def _tell_builds(self) -> None:
+        for settled in self.executor.take_settled():
+            self._refused.pop(settled.app, None)
+            if not settled.is_serving:
+                self._refused[settled.app] = settled.reason
+                self._emit(BuildRefused(app=settled.app, revision=settled.revision[:12], reason=settled.reason))
 
     def _on_superseded(self, names: Sequence[Name]) -> None:
         self.reconciler.refresh(names)
@@ -328,4 +393,8 @@ class Worker:
             drift=self.reconciler.drift,
             source=self._source.label,
             broken=self.reconciler.broken_names,
+            notes=tuple(
+                f"{app}: its new code does not load: {reason}" for app, reason in sorted(self._refused.items())
+            ),
+            is_partial=self._source.is_partial,
         )

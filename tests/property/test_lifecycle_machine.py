@@ -4,13 +4,20 @@ scripts, against a plain model of what must hold.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from support.broker import await_fact
 from support.storedesk import GROUP, LEASE_MS, ROUTED, T0_MS, Desk, attempt, descriptor
 
@@ -31,6 +38,9 @@ WORKERS = ("w1", "w2", "w3")
 ENDED = {"succeeded", "failed", "obsolete"}
 
 anything = st.integers(min_value=0, max_value=1 << 16)
+budgets = st.integers(min_value=0, max_value=2)
+seldom = st.sampled_from([False, False, False, True])
+slot_lists = st.lists(st.sampled_from(SLOTS), min_size=1, max_size=3, unique=True)
 
 
 @dataclass
@@ -47,7 +57,6 @@ class Inv:
     retries: int = 0
     due: int = 0
     lease: int = 0
-    was_released: int = field(default=0)
 
     @property
     def name(self) -> str:
@@ -119,7 +128,36 @@ class Lifecycle(RuleBasedStateMachine):
         self.tokens += 1
         return f"t{self.tokens}"
 
+    def _pick(self, which: int, is_any: bool) -> Inv:
+        """Mostly one that has not ended: most rules are about those."""
+        unfinished = self._in_state("ready", "claimed")
+        among = self._all() if is_any or not unfinished else unfinished
+        return among[which % len(among)]
+
+    def _pick_claim(self, which: int, is_any: bool) -> Claim:
+        """Mostly one that is still good, for else nothing would ever be run to its end."""
+        good = [
+            claim
+            for claim in self.claims
+            if (inv := self._find(claim)).state == "claimed" and (inv.token, inv.made) == (claim.token, claim.attempt)
+        ]
+        among = self.claims if is_any or not good else good
+        return among[-1 - which % len(among)]
+
     # --- intake ---
+
+    @initialize(slots=slot_lists, retries=budgets)
+    def begin_with_work(self, slots: list[tuple[str, str]], retries: int) -> None:
+        self.deliver(slots, False, retries)
+
+    @precondition(lambda self: len(self._in_state("ready", "claimed")) < 4)
+    @rule(slots=slot_lists, is_granted=st.booleans(), retries=budgets)
+    def deliver(self, slots: list[tuple[str, str]], is_granted: bool, retries: int) -> None:
+        """One message all the way, as on a quiet day."""
+        self.emit()
+        message = self.unread[-1]
+        self.read("w1", len(self.unread))
+        self._route(message, slots, is_granted, retries)
 
     @rule()
     def emit(self) -> None:
@@ -146,15 +184,12 @@ class Lifecycle(RuleBasedStateMachine):
             self.pending[entry.id] = worker
 
     @precondition(lambda self: self.held)
-    @rule(
-        which=anything,
-        slots=st.lists(st.sampled_from(SLOTS), min_size=1, max_size=3, unique=True),
-        is_granted=st.booleans(),
-        retries=st.integers(min_value=0, max_value=2),
-    )
+    @rule(which=anything, slots=slot_lists, is_granted=st.booleans(), retries=budgets)
     def route(self, which: int, slots: list[tuple[str, str]], is_granted: bool, retries: int) -> None:
         """Also of what was routed before, and of what ended long ago."""
-        message = sorted(self.held)[which % len(self.held)]
+        self._route(sorted(self.held)[which % len(self.held)], slots, is_granted, retries)
+
+    def _route(self, message: str, slots: list[tuple[str, str]], is_granted: bool, retries: int) -> None:
         token = self._token()
         owed = [Inv(message, app, slot, due=self.now) for app, slot in slots]
         grant = None
@@ -205,14 +240,15 @@ class Lifecycle(RuleBasedStateMachine):
     @precondition(lambda self: self.invs)
     @rule(
         which=anything,
+        is_any=seldom,
         old=anything,
         is_reused=st.booleans(),
-        retries=st.integers(min_value=0, max_value=2),
+        retries=budgets,
         revision=st.sampled_from(["r1", "r2"]),
     )
-    def claim(self, which: int, old: int, is_reused: bool, retries: int, revision: str) -> None:
+    def claim(self, which: int, is_any: bool, old: int, is_reused: bool, retries: int, revision: str) -> None:
         """With a new token, or with one of an earlier claim whose reply may have been lost."""
-        inv = self._all()[which % len(self._all())]
+        inv = self._pick(which, is_any)
         earlier = [claim.token for claim in self.claims if self._find(claim) is inv]
         token = earlier[old % len(earlier)] if earlier and is_reused else self._token()
         wanted = self.desk.wanted(
@@ -244,12 +280,13 @@ class Lifecycle(RuleBasedStateMachine):
     @precondition(lambda self: self.claims)
     @rule(
         which=anything,
+        is_any=seldom,
         outcome=st.sampled_from(["succeeded", "failed", "failed", "released"]),
         is_retryable=st.sampled_from([True, True, True, False]),
     )
-    def end(self, which: int, outcome: str, is_retryable: bool) -> None:
+    def end(self, which: int, is_any: bool, outcome: str, is_retryable: bool) -> None:
         """Of any claim ever made, also long after it was lost."""
-        claim = self.claims[-1 - which % len(self.claims)]
+        claim = self._pick_claim(which, is_any)
         inv = self._find(claim)
         told = attempt(outcome, is_retryable=is_retryable)
         [answer] = self.desk.invocations.end([(claim, told)], self.now)
@@ -269,9 +306,9 @@ class Lifecycle(RuleBasedStateMachine):
             self._finish(inv, outcome)
 
     @precondition(lambda self: self.invs)
-    @rule(which=anything)
-    def take_back(self, which: int) -> None:
-        inv = self._all()[which % len(self._all())]
+    @rule(which=anything, is_any=seldom)
+    def take_back(self, which: int, is_any: bool) -> None:
+        inv = self._pick(which, is_any)
         answer = self.desk.take_back(inv.message, app=inv.app, slot=inv.slot, now_ms=self.now)
         self._taken_back(inv, answer)
 
@@ -301,9 +338,9 @@ class Lifecycle(RuleBasedStateMachine):
             self._finish(inv, "failed")
 
     @precondition(lambda self: self.claims)
-    @rule(which=st.lists(anything, min_size=1, max_size=4))
-    def renew(self, which: list[int]) -> None:
-        claims = [self.claims[-1 - number % len(self.claims)] for number in which]
+    @rule(which=st.lists(st.tuples(anything, seldom), min_size=1, max_size=4))
+    def renew(self, which: list[tuple[int, bool]]) -> None:
+        claims = [self._pick_claim(number, is_any) for number, is_any in which]
         lost = self.desk.invocations.renew(claims, lease_ms=LEASE_MS, now_ms=self.now)
         expected = []
         for claim in claims:
@@ -320,6 +357,17 @@ class Lifecycle(RuleBasedStateMachine):
     def wait(self, ms: int) -> None:
         self.now += ms
 
+    @rule()
+    def vanish(self) -> None:
+        """Every worker dies, and somebody sweeps when their leases have ended."""
+        self.now += LEASE_MS
+        self.sweep()
+
+    @precondition(lambda self: self._in_state("ready"))
+    @rule()
+    def wait_until_due(self) -> None:
+        self.now = max(self.now, *(inv.due for inv in self._in_state("ready")))
+
     @rule(pin=st.sampled_from([None, "r1", "r2"]))
     def pin_mail(self, pin: str | None) -> None:
         self.pin = pin
@@ -333,12 +381,17 @@ class Lifecycle(RuleBasedStateMachine):
         self.is_removed = not self.is_removed
         self._define("tombstone" if self.is_removed else "h0", self.gen)
 
-    @rule()
-    def lose_the_group(self) -> None:
+    @rule(is_replayed=st.booleans())
+    def lose_the_group(self, is_replayed: bool) -> None:
         self.client.xgroup_destroy(self.desk.keys.events, GROUP)
         self.pending.clear()
         self.unread = sorted(self.in_stream, key=_order)
         self.desk.stream.ensure_group()
+        if is_replayed and self.unread:
+            again = self.unread
+            self.read("w2", len(again))
+            for message in again:
+                self._route(message, SLOTS[:1], False, 0)
 
     @precondition(lambda self: self.in_stream)
     @rule()
@@ -418,10 +471,11 @@ def _server_ms(client: redis.Redis) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_invocations_live_as_the_model_says(redis_client: redis.Redis) -> None:
     machine = type("BoundLifecycle", (Lifecycle,), {"client": redis_client})
     budget = settings(
-        max_examples=40,
+        max_examples=25,
         stateful_step_count=40,
         deadline=None,
         print_blob=True,

@@ -76,7 +76,9 @@ def _replaced(path: tuple[str | int, ...], new: Any) -> dict[str, Any]:
 
 def _check(text: str) -> bool:
     """Whether the text is an app; whatever it is, its problems can be shown in every form."""
-    app, problems, _ = check_text(text.encode("utf-8", "surrogatepass"), "apps/a/template.yaml", AppName("a"), None, NOW)
+    app, problems, _ = check_text(
+        text.encode("utf-8", "surrogatepass"), "apps/a/template.yaml", AppName("a"), None, NOW
+    )
     assert (app is None) == any(problem.is_error for problem in problems)
     assert "Traceback" not in render.text(problems, {}, 60, False)
     json.loads(render.as_json(problems))
@@ -98,7 +100,7 @@ def test_a_wrong_value_at_every_place(path: tuple[str | int, ...]) -> None:
         assert agreed == (not list(detailed().iter_errors(document)))
         is_app = _check(json.dumps(document))
         assert agreed or not is_app
-        if wrong is None and path[0] not in ("events",) and "input" not in path:
+        if wrong is None and path[0] != "events" and "input" not in path:
             assert not is_app
 
 
@@ -122,7 +124,27 @@ def test_mangled_text(seed: int) -> None:
         text = good
         for _ in range(chance.randint(1, 6)):
             at, end = sorted((chance.randrange(len(text) + 1), min(len(text), chance.randrange(len(text) + 1))))
-            piece = chance.choice(["", "\t", "*", "@", "&a ", "*a", "!x ", "\x00", "\x1b", "é", ": ", "- ", "\n", "'", "{", "]", "9" * 400])
+            piece = chance.choice(
+                [
+                    "",
+                    "\t",
+                    "*",
+                    "@",
+                    "&a ",
+                    "*a",
+                    "!x ",
+                    "\x00",
+                    "\x1b",
+                    "é",
+                    ": ",
+                    "- ",
+                    "\n",
+                    "'",
+                    "{",
+                    "]",
+                    "9" * 400,
+                ]
+            )
             text = text[:at] + piece + text[chance.choice((at, end, min(at + 1, len(text)))) :]
         _check(text)
 
@@ -141,7 +163,11 @@ def _block() -> str:
 
 
 _json = st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**20), 10**20)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
     max_leaves=6,
 )
@@ -155,7 +181,28 @@ def test_both_validators_agree(path: tuple[str | int, ...], value: Any) -> None:
 
 
 _fields = st.lists(
-    st.sampled_from(["*", "0", "7", "8", "59", "60", "*/5", "1-5", "5-1", "WED-7", "0,7", "sun", "MON-FRI", "5/7", "L", "?", "1,,2", "JAN"]),
+    st.sampled_from(
+        [
+            "*",
+            "0",
+            "7",
+            "8",
+            "59",
+            "60",
+            "*/5",
+            "1-5",
+            "5-1",
+            "WED-7",
+            "0,7",
+            "sun",
+            "MON-FRI",
+            "5/7",
+            "L",
+            "?",
+            "1,,2",
+            "JAN",
+        ]
+    ),
     min_size=1,
     max_size=7,
 )
@@ -164,8 +211,26 @@ _fields = st.lists(
 @settings(max_examples=500)
 @given(
     st.one_of(
-        st.builds(lambda words, gap, edge: f"{edge}{gap.join(words)}{edge}", _fields, st.sampled_from([" ", "  ", "\t"]), st.sampled_from(["", " ", "\t"])),
-        st.sampled_from(["@daily", " @weekly ", "@Daily", "@every 5m", "@reboot", "@daily 03:00", "0 0 * * 7", "0 0 * * 8", "0 3 * * *\n", ""]),
+        st.builds(
+            lambda words, gap, edge: f"{edge}{gap.join(words)}{edge}",
+            _fields,
+            st.sampled_from([" ", "  ", "\t"]),
+            st.sampled_from(["", " ", "\t"]),
+        ),
+        st.sampled_from(
+            [
+                "@daily",
+                " @weekly ",
+                "@Daily",
+                "@every 5m",
+                "@reboot",
+                "@daily 03:00",
+                "0 0 * * 7",
+                "0 0 * * 8",
+                "0 3 * * *\n",
+                "",
+            ]
+        ),
         st.text(max_size=20),
     )
 )

@@ -93,6 +93,10 @@ class Tree:
         replace_file(folder / "template.yaml", self.template(schedules, **more))
         return folder
 
+    def nightly(self, name: str, minute: int = 0) -> Path:
+        """Write an app with one schedule that does not fire during a test."""
+        return self.app(name, f'- {{name: tick, handler: jobs.run, cron: "{minute} 3 29 2 *"}}')
+
     def runs(self, what: str | None = None) -> list[dict[str, Any]]:
         """What handlers recorded, in order."""
         if not self.runs_file.exists():
@@ -248,6 +252,7 @@ class Fleet:
         *flags: str,
         apps: Path | None = None,
         adopt_after_s: float | None = None,
+        is_watch_silent: bool = False,
         state: Path | None = None,
         wait: bool = True,
         redis: str | None = None,
@@ -261,6 +266,8 @@ class Fleet:
         if redis:
             arguments += ["--redis", redis]
         environ = {} if adopt_after_s is None else {"TEST_ADOPT_AFTER_S": str(adopt_after_s)}
+        if is_watch_silent:
+            environ["TEST_SILENT_WATCH"] = "1"
         worker = ServeProcess(arguments, environ, self.root)
         self.workers.append(worker)
         return worker.await_up() if wait else worker

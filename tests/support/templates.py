@@ -23,7 +23,9 @@ def schedule(*lines: str, name: str = "nightly") -> str:
     return f"runtime: python\n{SERVICE}schedules:\n  - name: {name}\n    handler: jobs.run\n{more}"
 
 
-def checked(text: str, *, now: datetime | None = NOW, directory: Path | None = None) -> tuple[App | None, list[Problem]]:
+def checked(
+    text: str, *, now: datetime | None = NOW, directory: Path | None = None
+) -> tuple[App | None, list[Problem]]:
     """The app of a text and its problems; without a directory handlers are not looked for."""
     app, problems, _ = check_text(text.encode(), "apps/sample/template.yaml", AppName("sample"), directory, now)
     return app, problems

@@ -1,4 +1,7 @@
-"""The `relayctl` program with waits that a test may shorten: TEST_ADOPT_AFTER_S, in seconds. Run by path."""
+"""The `relayctl` program with waits that a test may shorten, and a watcher that it may silence. Run by path.
+
+TEST_ADOPT_AFTER_S is how long a head must be held by nobody; with TEST_SILENT_WATCH no change is ever hinted at.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,10 @@ def main() -> None:
         from relayctl.worker import registrar
 
         registrar.ADOPT_AFTER_S = float(wait)
+    if os.environ.pop("TEST_SILENT_WATCH", None):
+        from relayctl.sources.watch import DirectoryWatch
+
+        DirectoryWatch.run = lambda self, stop: stop.wait()  # type: ignore[assignment,method-assign,return-value]
     from relayctl.cli.app import main as relayctl
 
     sys.exit(relayctl())

@@ -151,6 +151,7 @@ class Surroundings:
         self.stdin = Standard()
         for stream in (sys.stdout, sys.stderr):
             assert isinstance(stream, io.TextIOWrapper)
+            # By lines: no whole line is lost in a crash, and one costs one write, where unbuffered printing takes two.
             stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
         self.out, self.err = sys.stdout, sys.stderr
         self.identities = (identity(1), identity(2))

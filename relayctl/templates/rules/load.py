@@ -12,6 +12,9 @@ from relayctl.templates.gaps import shortest_gap
 from relayctl.templates.meaning import Triggered
 from relayctl.templates.rules.engine import Case
 
+_MOST_RETRIES = 1000
+"""What the schema allows; a larger number was refused, and is not worth adding up."""
+
 
 def check(case: Case) -> Iterator[Problem]:
     """RLY501, RLY502, RLY505."""
@@ -62,7 +65,7 @@ def _overrun(case: Case, triggered: Triggered) -> Iterator[Problem]:
         )
         return
     retries = case.node(triggered, "retries")
-    if not contract.has_own_retries or retries is None or not contract.retries:
+    if not contract.has_own_retries or retries is None or not 0 < contract.retries <= _MOST_RETRIES:
         return
     waits = sum((backoff_after(attempt, contract.backoff) for attempt in range(1, contract.retries + 1)), timedelta(0))
     whole = contract.timeout * (contract.retries + 1) + waits

@@ -19,7 +19,7 @@ def check(case: Case) -> Iterator[Problem]:
             continue
         if len(node.text) <= 3 and is_old_boolean(node.text) and isinstance(node.value, str):
             yield _quote(case, "RLY008", path, node, "a boolean")
-        elif node.text[-1] in "0123456789_" and is_old_number(node.text):
+        elif node.text[0] in "0123456789+-" and node.text[-1] in "0123456789_" and is_old_number(node.text):
             yield _quote(case, "RLY009", path, node, "another number")
     if case.document.has_anchors:
         root = case.document.root

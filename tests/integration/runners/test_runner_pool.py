@@ -64,6 +64,14 @@ def test_an_idle_child_that_was_killed_is_replaced(stage: Stage) -> None:
     assert stage.one("animals.noop").outcome is Outcome.SUCCEEDED
 
 
+def test_a_resting_child_that_lost_its_channel_gets_no_run(stage: Stage) -> None:
+    assert stage.one("animals.close_channel_later", event=b'{"after": 0.1}').outcome is Outcome.SUCCEEDED
+    assert stage.pool.capacity("zoo") == 1
+    (child,) = stage.pool._nursery.children
+    stage.until(lambda: not is_alive(child.process.pid))
+    assert stage.one("animals.noop", timeout_s=5).outcome is Outcome.SUCCEEDED
+
+
 def app_in(directory: Path, text: str, revision: str) -> Build:
     directory.mkdir(exist_ok=True)
     (directory / "jobs.py").write_text(text)
@@ -134,6 +142,24 @@ def test_retired_and_deployed_again_while_busy(make_stage: Callable[..., Stage])
     first, second = stage.ended
     assert second.started_at >= first.finished_at
     assert stage.pool.busy() == 0
+
+
+@pytest.mark.parametrize("runtime", ["python", "exec"])
+def test_concurrency_holds_across_builds_and_beyond_capacity(make_stage: Callable[..., Stage], runtime: str) -> None:
+    handler = "animals.sleep" if runtime == "python" else "bin/nap.sh"
+    stage = make_stage(zoo_build(runtime=runtime, concurrency=2))
+    stage.ready(2)
+    runs = [stage.run(handler, event=b'{"s": 0.3}') for _ in range(5)]
+    for run in runs[:2]:
+        stage.pool.start(run)
+    stage.pool.deploy(zoo_build(runtime=runtime, revision="r2", concurrency=1))
+    for run in runs[2:]:
+        stage.pool.start(run)
+    assert stage.pool.busy() == 5
+    stage.until(lambda: len(stage.ended) == 5)
+    assert [one.outcome for one in stage.ended] == [Outcome.SUCCEEDED] * 5
+    spans = [(one.started_at, one.finished_at) for one in stage.ended]
+    assert all(begin >= max(end for _, end in spans[: 2 + n]) for n, (begin, _) in enumerate(spans[2:]))
 
 
 def test_what_waits_can_be_stopped(make_stage: Callable[..., Stage]) -> None:

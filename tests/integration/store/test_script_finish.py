@@ -110,6 +110,31 @@ def test_a_retry_that_became_somebody_elses(desk: Desk) -> None:
     assert desk.end(first, "failed") == (EndVerdict.LOST, None)
 
 
+def test_a_token_used_again_ends_only_its_latest_attempt(desk: Desk) -> None:
+    message = desk.enter((APP, HANDLER))
+    first = desk.claimed(message, retries=1)
+    desk.take_back(message, now_ms=T0_MS + LEASE_MS)
+    second = desk.claimed(message, now_ms=T0_MS + LEASE_MS)
+    assert (first.token, second.token, second.attempt) == ("t1", "t1", 2)
+    assert desk.end(first, "failed") == (EndVerdict.LOST, None), "it would have waited for a third attempt"
+    assert desk.end(second, "failed") == (EndVerdict.ENDED, None)
+
+
+def test_an_app_stands_under_its_earliest_due_work(desk: Desk) -> None:
+    retried = desk.enter((APP, HANDLER))
+    desk.end(desk.claimed(retried), "failed", now_ms=T0_MS)
+    assert desk.invocations.next_due_ms() == T0_MS + 1000
+    due = desk.enter((APP, HANDLER))
+    assert desk.invocations.next_due_ms() == T0_MS
+    check_indexes(desk, [APP])
+    desk.claimed(due, token="t2")
+    assert desk.invocations.next_due_ms() == T0_MS + 1000
+    later = desk.enter((APP, HANDLER))
+    desk.end(desk.claimed(later, token="t3"), "failed", now_ms=T0_MS + 500)
+    assert desk.invocations.next_due_ms() == T0_MS + 1000
+    check_indexes(desk, [APP])
+
+
 def test_the_entry_stays_until_its_last_invocation_ends(desk: Desk) -> None:
     message = desk.enter((APP, "a.one"), (APP, "b.two"), ("mail", "a.one"))
     for app, slot, left in ((APP, "b.two", 1), ("mail", "a.one", 1), (APP, "a.one", 0)):

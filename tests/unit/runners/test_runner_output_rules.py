@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -63,6 +64,13 @@ def test_lines_of_a_secret_with_lines() -> None:
     key = "-----BEGIN KEY-----\nabcdefghijkl\nmnopqrstuvwx\n-----END KEY-----\n"
     _, lines = fed(Masker([key]), (0, b"loaded abcdefghijkl\n"), (0, key.encode()))
     assert not any("mnop" in line or "abcd" in line for _, line in lines)
+
+
+def test_long_secrets_cost_little() -> None:
+    masker = Masker(["A" + "bcdefgh\\" * 600])
+    began = time.process_time()
+    fed(masker, *[(0, b"Abcdefgi" * 8000)] * 100)
+    assert time.process_time() - began < 1.0
 
 
 def test_empty_and_tiny_secrets_mask_nothing() -> None:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.templates import HANDLERS, MODELINE, NOW, SERVICE, schedule, write_app
+from support.templates import HANDLERS, MODELINE, NOW, schedule, write_app
 
 from relayctl.templates.find import FileHashes
 from relayctl.templates.load import load_app, load_tree
@@ -102,7 +102,9 @@ def test_without_a_clock_no_date_is_stated(tmp_path: Path) -> None:
     assert [problem.code for problem in load_app(directory, root=tmp_path, now=NOW).problems] == ["RLY305", "RLY306"]
 
 
-@pytest.mark.parametrize("name", ["jsonschema", "redis", "sqlite_utils", "croniter", "cron_descriptor", "watchfiles", "asyncio"])
+@pytest.mark.parametrize(
+    "name", ["jsonschema", "redis", "sqlite_utils", "croniter", "cron_descriptor", "watchfiles", "asyncio"]
+)
 def test_a_good_template_needs_no_heavy_import(tmp_path: Path, name: str) -> None:
     write_app(tmp_path, "a", _GOOD)
     program = (

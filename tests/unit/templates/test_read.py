@@ -61,7 +61,17 @@ def test_core_schema(text: str, value: object) -> None:
 
 
 def test_places_count_characters_whatever_stands_before() -> None:
-    lines = ["# é 日本 \U0001f600", "a: 'ü' # x", "b: |", "  block", "", "c: [x, yé]", "d:", "  # between", "  wrong: 1"]
+    lines = [
+        "# é 日本 \U0001f600",
+        "a: 'ü' # x",
+        "b: |",
+        "  block",
+        "",
+        "c: [x, yé]",
+        "d:",
+        "  # between",
+        "  wrong: 1",
+    ]
     for ending in ("\n", "\r\n"):
         for mark in (b"", b"\xef\xbb\xbf"):
             found = read(mark + ending.join(lines).encode(), "t.yaml")
@@ -142,7 +152,12 @@ def test_a_star_is_shown_at_the_value() -> None:
 
 def test_a_value_that_may_be_a_secret_is_not_repeated() -> None:
     secret = "*hunter2-" + "zZ9" * 8
-    for text in (f"env: {{A: {secret}}}\n", f"env:\n  A: {secret}\n", f"env:\n  A: @{secret}\n", f"secrets:\n  A: 'x {secret}\n"):
+    for text in (
+        f"env: {{A: {secret}}}\n",
+        f"env:\n  A: {secret}\n",
+        f"env:\n  A: @{secret}\n",
+        f"secrets:\n  A: 'x {secret}\n",
+    ):
         found = read(text.encode(), "t.yaml")
         assert isinstance(found, list)
         assert "hunter2" not in repr(found), found

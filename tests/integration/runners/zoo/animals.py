@@ -229,6 +229,10 @@ def finishes_when_asked(event):
         time.sleep(0.01)
 
 
+def stopped(event):
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
 def dies_slowly(event):
     def linger(*_):
         time.sleep(event["linger"])
@@ -278,6 +282,16 @@ def fork_and_return(event):
 def leave_thread(event):
     threading.Thread(target=time.sleep, args=(event["s"],)).start()
     print(os.getpid())
+
+
+def close_channel_later(event):
+    def close():
+        time.sleep(event["after"])
+        for fd in channel_descriptors():
+            os.write(fd, b"\0\0\0\x02[]")
+            os.close(fd)
+
+    threading.Thread(target=close, daemon=True).start()
 
 
 def leave_daemon_thread(event):

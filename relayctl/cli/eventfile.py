@@ -1,0 +1,73 @@
+"""An event that a user hands over in a file or on stdin: one JSON object, taken as it is written, within a size."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from relayctl.core.occurrence import MANUAL_SOURCE, SCHEDULE_SOURCE
+from relayctl.errors import UsageError
+
+_SHAPE = 'an event is one JSON object, such as {"event_name": "INSERT"}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """The event's text as it goes into the stream, and what it says."""
+
+    text: str
+    value: Mapping[str, Any]
+
+
+def read_event_file(source: Path, max_bytes: int) -> Event:
+    """The event in `source`, or on stdin for `-`. UsageError says what is wrong with it and never repeats it."""
+    name = "stdin" if str(source) == "-" else str(source)
+    raw = _read(source, name, max_bytes)
+    try:
+        # The text is sent as written: reading it and writing it anew could change a number.
+        text = raw.decode("utf-8-sig").strip()
+        value = json.loads(text, parse_constant=_refuse)
+    except UnicodeDecodeError:
+        raise UsageError(f"{name}: not UTF-8", help=_SHAPE) from None
+    except (ValueError, RecursionError) as error:
+        where = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
+        raise UsageError(f"{name}: not JSON{where}", help=_SHAPE) from None
+    if not isinstance(value, dict):
+        raise UsageError(f"{name}: found {_kind(value)} where an object belongs", help=_SHAPE)
+    if value.get("source") in (SCHEDULE_SOURCE, MANUAL_SOURCE):
+        raise UsageError(
+            f"{name}: source {value['source']} is kept for what relayctl itself writes",
+            help="give the event another source, or leave it out",
+        )
+    return Event(text=text, value=value)
+
+
+def _read(source: Path, name: str, max_bytes: int) -> bytes:
+    try:
+        if name == "stdin":
+            raw = sys.stdin.buffer.read(max_bytes + 1)
+        else:
+            with source.open("rb") as file:
+                raw = file.read(max_bytes + 1)
+    except OSError as error:
+        raise UsageError(f"{name}: cannot be read: {(error.strerror or 'unknown error').lower()}") from None
+    if len(raw) > max_bytes:
+        raise UsageError(
+            f"{name}: larger than {max_bytes} bytes, the most that is taken",
+            help="send less and keep the rest elsewhere, or raise RELAYCTL_MAX_EVENT_BYTES here and for the workers",
+        )
+    return raw
+
+
+def _refuse(text: str) -> None:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, list):
+        return "a list"
+    return "text" if isinstance(value, str) else "a single value"

@@ -1,0 +1,93 @@
+"""How firings of many schedules fall on a window of time: a list, counts by minute or hour, herds and free minutes.
+
+Only what fires is counted; how long a handler runs is not known here.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from relayctl.core.cron import Cron, Every
+
+HERD = 5
+"""From how many firings in one minute on they are called a herd."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A trigger with the name of its schedule, `app/schedule`."""
+
+    name: str
+    trigger: Cron | Every
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """The time looked at: later than `after`, not later than `until`."""
+
+    after: datetime
+    until: datetime
+
+    @property
+    def length(self) -> timedelta:
+        """How long it is."""
+        return self.until - self.after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Density:
+    """Counts of firings by the minute in which they fall; minutes without any are left out."""
+
+    window: Window
+    by_minute: dict[datetime, int]
+
+    @property
+    def total(self) -> int:
+        """All firings."""
+        return sum(self.by_minute.values())
+
+    def by_hour(self) -> dict[datetime, int]:
+        """Counts by hour."""
+        counts: Counter[datetime] = Counter()
+        for minute, count in self.by_minute.items():
+            counts[minute.replace(minute=0)] += count
+        return dict(sorted(counts.items()))
+
+    def by_week_hour(self) -> dict[tuple[int, int], int]:
+        """Counts by weekday (Monday is 0) and hour, both in UTC."""
+        counts: Counter[tuple[int, int]] = Counter()
+        for minute, count in self.by_minute.items():
+            counts[minute.weekday(), minute.hour] += count
+        return dict(counts)
+
+    def herds(self) -> list[tuple[datetime, int]]:
+        """The minutes with many firings, the fullest first."""
+        found = [(minute, count) for minute, count in self.by_minute.items() if count >= HERD]
+        return sorted(found, key=lambda item: (-item[1], item[0]))
+
+    def free_minutes(self) -> list[int]:
+        """Minutes of the hour in which nothing ever fires in this window."""
+        taken = {minute.minute for minute in self.by_minute}
+        return [minute for minute in range(60) if minute not in taken]
+
+
+def firings(schedules: Iterable[Named], window: Window) -> Iterator[tuple[datetime, str]]:
+    """Every firing in the window with its schedule's name, in order of time, then name."""
+    return heapq.merge(*(_of(schedule, window) for schedule in schedules))
+
+
+def density(schedules: Iterable[Named], window: Window) -> Density:
+    """The counts of a window."""
+    counts: Counter[datetime] = Counter()
+    for schedule in schedules:
+        for at in schedule.trigger.between(window.after, window.until):
+            counts[at.replace(second=0)] += 1
+    return Density(window=window, by_minute=dict(sorted(counts.items())))
+
+
+def _of(schedule: Named, window: Window) -> Iterator[tuple[datetime, str]]:
+    return ((at, schedule.name) for at in schedule.trigger.between(window.after, window.until))

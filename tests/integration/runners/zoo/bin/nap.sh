@@ -1,0 +1,2 @@
+#!/bin/sh
+exec sleep 0.3

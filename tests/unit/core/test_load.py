@@ -1,0 +1,33 @@
+"""Firings of many schedules over a window: nothing lost, in order, herds and free minutes told."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from relayctl.core.cron import Cron, Every
+from relayctl.core.load import Named, Window, density, firings
+
+AFTER = datetime(2026, 10, 24, tzinfo=UTC)
+WINDOW = Window(after=AFTER, until=AFTER + timedelta(days=2))
+NAMES = [Named(name=f"a/s{n}", trigger=Cron.parse("0 * * * *", "Europe/Rome")) for n in range(6)]
+OTHERS = [Named(name="b/odd", trigger=Cron.parse("7 3 * * *")), Named(name="c/fast", trigger=Every.parse("20m"))]
+
+
+def test_every_firing_is_listed_once_and_in_order() -> None:
+    found = list(firings([*NAMES, *OTHERS], WINDOW))
+    assert found == sorted(found)
+    assert len(found) == 6 * 48 + 2 + 144 == density([*NAMES, *OTHERS], WINDOW).total
+
+
+def test_the_window_ends_with_its_last_instant_and_begins_after_its_first() -> None:
+    found = [at for at, _ in firings(NAMES[:1], Window(after=AFTER, until=AFTER + timedelta(hours=1)))]
+    assert found == [AFTER + timedelta(hours=1)]
+
+
+def test_herds_and_free_minutes() -> None:
+    found = density([*NAMES, OTHERS[0]], WINDOW)
+    herds = found.herds()
+    assert len(herds) == 48 and {count for _, count in herds} == {6}
+    assert found.free_minutes() == [minute for minute in range(60) if minute not in {0, 7}]
+    assert sum(found.by_hour().values()) == sum(found.by_week_hour().values()) == found.total
+    assert density([], WINDOW).total == 0
