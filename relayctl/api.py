@@ -9,21 +9,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from relayctl.broker.choose import resolve_broker
 from relayctl.core.description import describe_app
-from relayctl.core.diff import Plan, Running, RunningSchedule, make_plan
+from relayctl.core.diff import Plan, make_plan
 from relayctl.core.occurrence import from_epoch
+from relayctl.core.running import BrokenApp, Name, Running, RunningSchedule
 from relayctl.errors import NoBroker
-from relayctl.host.state import StateDir
-from relayctl.store.connect import ServerFacts, check_server, connect
-from relayctl.store.definitions import Definitions
-from relayctl.store.fleet import LIVE_MS, Fleet, WorkerRecord
-from relayctl.store.history import History
-from relayctl.store.invocations import Invocations
-from relayctl.store.keys import Keys
-from relayctl.store.server import measure_offset
-from relayctl.store.stream import Stream
 
+# The broker's client is slow to import, so what needs it is imported where a broker is asked.
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
@@ -32,6 +24,9 @@ if TYPE_CHECKING:
 
     from relayctl.core.model import App
     from relayctl.host.clock import Clock
+    from relayctl.store.fleet import WorkerRecord
+    from relayctl.store.keys import Keys
+    from relayctl.store.server import ServerFacts
     from relayctl.store.target import Target
 
 
@@ -63,14 +58,20 @@ class Observation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desired:
-    """A tree to compare: the valid apps with their revisions, and the names of the broken ones."""
+    """A tree to compare: the valid apps with their revisions, and the broken ones, of which what runs stays."""
 
     apps: Sequence[tuple[App, str]]
-    broken: Sequence[str] = ()
+    broken: Sequence[BrokenApp] = ()
 
 
 def observe(place: Place, clock: Clock) -> Observation:
-    """Look at the fleet. NoBroker when none is named and none runs on the state directory."""
+    """Look at the fleet, without changing anything in it.
+
+    Raises UsageError for an unreadable URL, NoBroker when none is named and none runs on the state directory,
+    BrokerUnavailable when the named one does not answer within seconds, BrokerRefused, BrokerUnsuitable.
+    """
+    from relayctl.store.connect import connect
+
     target = _target(place, clock)
     client = connect(target)
     try:
@@ -80,7 +81,9 @@ def observe(place: Place, clock: Clock) -> Observation:
 
 
 def observe_or_nothing(place: Place, clock: Clock) -> Observation | None:
-    """As `observe`, or None where no broker runs, so nothing does."""
+    """As `observe`, or None where no broker is named and none runs, so nothing does."""
+    if place.redis_url is None and not place.state_dir.is_dir():
+        return None
     try:
         return observe(place, clock)
     except NoBroker:
@@ -90,12 +93,15 @@ def observe_or_nothing(place: Place, clock: Clock) -> Observation | None:
 def plan(
     desired: Desired, observation: Observation | None, *, now: datetime, horizon: timedelta = timedelta(hours=24)
 ) -> Plan:
-    """What making `desired` so would change in what was observed."""
+    """What making `desired` so would change in what was observed (None: nothing runs), as of `now`, an aware instant.
+
+    `horizon` is the time over which firings are counted. Raises nothing: a broken app is part of the answer.
+    """
     return make_plan(
         {app.name: describe_app(app, revision) for app, revision in desired.apps},
         observation.running if observation is not None else Running(workers={}, registry={}),
         now=now,
-        held=desired.broken,
+        broken=desired.broken,
         horizon=horizon,
     )
 
@@ -126,23 +132,51 @@ def checks(observation: Observation) -> tuple[str, ...]:
 
 
 def _target(place: Place, clock: Clock) -> Target:
+    from relayctl.broker.choose import resolve_broker
+    from relayctl.host.state import StateDir
+
     choice = resolve_broker(explicit_url=place.redis_url, state=StateDir(place.state_dir), may_start=False, clock=clock)
     return choice.target
 
 
 def _observe(client: redis.Redis, target: Target, namespace: str, clock: Clock) -> Observation:
+    from relayctl.store.fleet import LIVE_MS, Fleet
+    from relayctl.store.keys import Keys
+    from relayctl.store.server import check_server, measure_offset
+    from relayctl.store.stream import Stream
+
     keys = Keys(namespace)
-    fleet, definitions = Fleet(client, keys), Definitions(client, keys)
-    invocations, stream = Invocations(client, keys), Stream(client, keys)
+    fleet = Fleet(client, keys)
     server = check_server(client)
     offset = measure_offset(client, clock)
     broker_time = clock.monotonic() + offset
-    now_ms = broker_time * 1000
-    live = tuple(record for record in fleet.records() if now_ms - record.beat_ms < LIVE_MS)
+    live = tuple(record for record in fleet.records() if broker_time * 1000 - record.beat_ms < LIVE_MS)
+    return Observation(
+        broker=target.display,
+        server=server,
+        clock_ahead=timedelta(seconds=clock.time() - broker_time),
+        namespace=namespace,
+        mode=fleet.mode(),
+        workers=live,
+        running=Running(
+            workers=fleet.running(record.id for record in live),
+            registry=_registry(client, keys),
+            partial=frozenset(record.id for record in live if record.is_partial),
+        ),
+        backlog=Stream(client, keys).backlog(),
+    )
+
+
+def _registry(client: redis.Redis, keys: Keys) -> dict[Name, RunningSchedule]:
+    from relayctl.store.definitions import Definitions
+    from relayctl.store.history import History
+    from relayctl.store.invocations import Invocations
+
+    definitions = Definitions(client, keys)
     heads = definitions.heads(definitions.all_names())
-    waiting = invocations.waiting({app for app, _ in heads})
+    waiting = Invocations(client, keys).waiting({app for app, _ in heads})
     last = History(client, keys).last(heads)
-    registry = {
+    return {
         name: RunningSchedule(
             hash=head.hash,
             spec=head.spec,
@@ -154,16 +188,6 @@ def _observe(client: redis.Redis, target: Target, namespace: str, clock: Clock) 
         )
         for name, head in heads.items()
     }
-    return Observation(
-        broker=target.display,
-        server=server,
-        clock_ahead=timedelta(seconds=clock.time() - broker_time),
-        namespace=namespace,
-        mode=fleet.mode(),
-        workers=live,
-        running=Running(workers=fleet.running(record.id for record in live), registry=registry),
-        backlog=stream.backlog(),
-    )
 
 
 def beat_age(record: WorkerRecord, now: datetime) -> timedelta:

@@ -116,6 +116,12 @@ class Cron:
         return _parse(expression, timezone, habit)
 
     @property
+    def words(self) -> str:
+        """As it is written, with its zone where that is not UTC."""
+        text = " ".join(self.expression.split())
+        return text if self.timezone == "UTC" else f"{text} {self.timezone}"
+
+    @property
     def can_fire(self) -> bool:
         """Whether it ever fires; 30 February never does."""
         return self._pattern.can_match
@@ -306,6 +312,11 @@ class Every:
     def canonical(self) -> str:
         """One text for all spellings of the same interval: `900s`."""
         return f"{self.seconds}s"
+
+    @property
+    def words(self) -> str:
+        """As one would write it: `every 15m`."""
+        return f"every {format_duration(timedelta(seconds=self.seconds))}"
 
     @property
     def can_fire(self) -> bool:

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
 from relayctl.core.cron import Cron, Every
 from relayctl.core.definition import Spec
@@ -86,7 +87,7 @@ def describe_schedule(schedule: Schedule) -> dict[str, str]:
 
 def _trigger(trigger: Cron | Every) -> dict[str, str]:
     if isinstance(trigger, Every):
-        return {"every": trigger.canonical}
+        return {"every": format_duration(timedelta(seconds=trigger.seconds))}
     return {
         "cron": " ".join(trigger.expression.split()),
         "timezone": trigger.timezone,

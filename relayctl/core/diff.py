@@ -5,18 +5,21 @@ Identity is the name alone: the order of files and keys never matters, and an it
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import Enum
-from functools import lru_cache
 
-from relayctl.core.cron import Cron, CronError, Every, ShiftEffect
-from relayctl.core.definition import TOMBSTONE, Firing
-from relayctl.core.description import HIDDEN, Description, Fields
+from relayctl.core.cron import Cron, Every, ShiftEffect
+from relayctl.core.definition import Firing
+from relayctl.core.description import Description, Fields
+from relayctl.core.fieldchange import MOVING, RULES, FieldChange, field_changes
+from relayctl.core.firecount import count_firings
+from relayctl.core.running import BrokenApp, Name, Running, baseline
 
 _YEAR = timedelta(days=366)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EMPTY = Description(revision="", settings={}, schedules={}, events={}, services={})
 
 
 class Action(Enum):
@@ -40,18 +43,11 @@ class Item(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FieldChange:
-    """One field before and after; a secret or environment value is never in it, only that it changed."""
-
-    name: str
-    before: str | None
-    after: str | None
-    is_secret: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One item of a plan with its consequences. Instants are None where nothing will fire."""
+    """One item of a plan with its consequences. Instants are None where nothing will fire.
+
+    `when` is its trigger as it is written. `worker` is the one that has to be restored.
+    """
 
     action: Action
     item: Item
@@ -59,7 +55,9 @@ class Change:
     name: str
     fields: tuple[FieldChange, ...] = ()
     trigger: Cron | Every | None = None
+    when: str = ""
     handler: str = ""
+    is_enabled: bool = True
     next_before: datetime | None = None
     next_after: datetime | None = None
     effects: tuple[ShiftEffect, ...] = ()
@@ -70,61 +68,76 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LastRun:
-    """How the last ended firing went; `scheduled_at` is its instant as text, `took_ms` that of its last attempt."""
+class Held:
+    """An app whose template is broken, and how many schedules of it go on as they are."""
 
-    verdict: str
-    reason: str
-    scheduled_at: str
-    attempts: int
-    took_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunningSchedule:
-    """What the broker says of one schedule: its definition in force since `from_ms`, and how far it was published.
-
-    `settled_until` is in epoch seconds, None when nothing was published yet. `waiting` counts unclaimed occurrences.
-    """
-
-    hash: str
-    spec: str
-    from_ms: int = 0
-    settled_until: int | None = None
-    paused_at: datetime | None = None
-    waiting: int = 0
-    last: LastRun | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
-    """What runs: by live worker the apps it reports, and the registry's schedules by (app, name)."""
-
-    workers: Mapping[str, Mapping[str, Description]]
-    registry: Mapping[tuple[str, str], RunningSchedule]
+    broken: BrokenApp
+    schedules: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The whole comparison. `fires_before` and `fires_after` count the firings within `horizon` of `now`."""
+    """The whole comparison.
+
+    `unchanged` are items as (kind, app, name). `fires` counts each schedule's firings within `horizon` of `now`, before
+    and after; a paused one has none. `running` is how many schedules run now.
+    """
 
     now: datetime
     horizon: timedelta
     changes: tuple[Change, ...]
-    unchanged: int
-    unchanged_paused: int
-    fires_before: int
-    fires_after: int
-    held: tuple[str, ...] = ()
+    unchanged: tuple[tuple[Item, str, str], ...]
+    fires: Mapping[Name, tuple[int, int]]
+    running: int
+    held: tuple[Held, ...] = ()
 
     @property
     def has_changes(self) -> bool:
         """Whether anything would be done."""
         return any(change.action is not Action.KEEP for change in self.changes)
 
+    @property
+    def unchanged_schedules(self) -> int:
+        """How many schedules stay as they are."""
+        return sum(1 for item, _, _ in self.unchanged if item is Item.SCHEDULE)
+
+    @property
+    def fires_before(self) -> int:
+        """The firings of all that runs."""
+        return sum(before for before, _ in self.fires.values())
+
+    @property
+    def fires_after(self) -> int:
+        """The firings of all that would run."""
+        return sum(after for _, after in self.fires.values())
+
     def count(self, action: Action) -> int:
         """How many items would see this action."""
         return sum(1 for change in self.changes if change.action is action)
+
+    def names(self) -> list[str]:
+        """Every app, and every item as `app/name`, on either side."""
+        items = [(change.app, change.name) for change in self.changes if change.name]
+        items += [(app, name) for _, app, name in self.unchanged]
+        apps = {app for app, _ in items} | {each.broken.app for each in self.held}
+        return sorted(apps | {f"{app}/{name}" for app, name in items})
+
+    def narrowed(self, targets: Sequence[str]) -> Plan:
+        """The part of it that is about these apps and items (`app` or `app/name`); all of it without any."""
+        if not targets:
+            return self
+        wanted = [target.partition("/")[::2] for target in targets]
+
+        def is_wanted(app: str, name: str) -> bool:
+            return any(app == each and about in {"", name} for each, about in wanted)
+
+        return replace(
+            self,
+            changes=tuple(change for change in self.changes if is_wanted(change.app, change.name)),
+            unchanged=tuple(item for item in self.unchanged if is_wanted(*item[1:])),
+            fires={name: counts for name, counts in self.fires.items() if is_wanted(*name)},
+            held=tuple(each for each in self.held if any(each.broken.app == app for app, _ in wanted)),
+        )
 
 
 def make_plan(
@@ -132,28 +145,31 @@ def make_plan(
     running: Running,
     *,
     now: datetime,
-    held: Sequence[str] = (),
+    broken: Sequence[BrokenApp] = (),
     horizon: timedelta = timedelta(hours=24),
 ) -> Plan:
-    """Compare. `held` are apps whose templates are broken: what runs of them stays."""
-    base = _baseline(running)
+    """Compare. `broken` are apps whose templates cannot be read: what runs of them stays."""
+    base = baseline(running)
+    held = {each.app for each in broken}
     changes: list[Change] = []
-    for app in sorted({*desired, *base} - set(held)):
+    for app in sorted({*desired, *base} - held):
         changes += _app_changes(app, desired.get(app), base.get(app), running, now)
     changes += _drift(desired, base, running)
-    changed = {(change.app, change.name) for change in changes if change.item is Item.SCHEDULE}
-    kept = _kept(desired, changed, running)
+    changed = {(change.item, change.app, change.name) for change in changes}
+    unchanged = tuple(item for item in _items(desired) if item not in changed)
+    changes += _kept(unchanged, running)
     after = {**{app: base[app] for app in held if app in base}, **desired}
     return Plan(
         now=now,
         horizon=horizon,
-        changes=tuple(sorted(_with_renames(changes + kept), key=_order)),
-        unchanged=sum(len(each.schedules) for each in after.values())
-        - sum(1 for change in changes if change.item is Item.SCHEDULE and change.action is not Action.REMOVE),
-        unchanged_paused=len(kept),
-        fires_before=_firings(base, now, horizon),
-        fires_after=_firings(after, now, horizon),
-        held=tuple(sorted(held)),
+        changes=tuple(sorted(_with_renames(changes), key=_order)),
+        unchanged=unchanged,
+        fires=_fires(base, after, running, now, horizon),
+        running=sum(len(each.schedules) for each in base.values()),
+        held=tuple(
+            Held(broken=each, schedules=len(base.get(each.app, _EMPTY).schedules))
+            for each in sorted(broken, key=lambda each: each.app)
+        ),
     )
 
 
@@ -169,231 +185,199 @@ def is_mass_removal(removed: int, total: int) -> bool:
 def removal_guard(plan: Plan) -> str:
     """What a reconciler would hold back of this plan, in words; empty when nothing."""
     removed = sum(1 for change in plan.changes if change.action is Action.REMOVE and change.item is Item.SCHEDULE)
-    total = plan.unchanged + removed + plan.count(Action.CHANGE)
-    if not is_mass_removal(removed, total):
+    is_emptied = removed > 0 and removed == plan.running and not plan.unchanged and not plan.count(Action.CREATE)
+    if not (is_mass_removal(removed, plan.running) or is_emptied):
         return ""
-    return (
-        f"removing {removed} of {total} schedules at once is held back until it is agreed to; "
-        "workers say how: relayctl reconcile --accept-removals REVISION"
-    )
-
-
-def _baseline(running: Running) -> dict[str, Description]:
-    """One description per app: what most live workers run; without any, what the registry knows of its schedules."""
-    base: dict[str, Description] = {}
-    reports: dict[str, list[Description]] = {}
-    for worker in sorted(running.workers):
-        for app, description in running.workers[worker].items():
-            reports.setdefault(app, []).append(description)
-    for app, found in reports.items():
-        base[app] = max(found, key=lambda item: (sum(1 for other in found if other == item), item.revision))
-    for (app, name), entry in running.registry.items():
-        if app not in reports and entry.hash != TOMBSTONE and not running.workers:
-            known = base.setdefault(app, Description(revision="", settings={}, schedules={}, events={}, services={}))
-            base[app] = Description(
-                revision="",
-                settings={},
-                schedules={**known.schedules, name: _fields_of(entry)},
-                events={},
-                services={},
-            )
-    return base
-
-
-def _fields_of(entry: RunningSchedule) -> dict[str, str]:
-    """What the registry knows of a schedule: when it fires, not what it runs."""
-    document = json.loads(entry.spec)
-    when = (
-        {"every": f"{document['every']}s"}
-        if "every" in document
-        else {"cron": document["cron"], "timezone": document["timezone"]}
-    )
-    return {**when, "enabled": "true" if document["enabled"] else "false", "hash": entry.hash, "spec": entry.spec}
+    return f"removing {removed} of {plan.running} schedules at once is held back until it is agreed to"
 
 
 def _app_changes(
     app: str, after: Description | None, before: Description | None, running: Running, now: datetime
 ) -> Iterator[Change]:
-    empty = Description(revision="", settings={}, schedules={}, events={}, services={})
-    old, new = before or empty, after or empty
-    if before is not None and after is not None and old.settings:
-        fields = tuple(_field_changes(old.settings, new.settings))
+    old, new = before or _EMPTY, after or _EMPTY
+    # What the registry alone knows says nothing of settings, event rules and services.
+    knows_all = before is None or bool(running.workers)
+    if before is not None and after is not None and knows_all:
+        fields = field_changes(old.settings, new.settings)
         if fields:
             yield Change(action=Action.CHANGE, item=Item.APP, app=app, name="", fields=fields)
     for name in sorted({*old.schedules, *new.schedules}):
         change = _schedule_change(app, name, old.schedules.get(name), new.schedules.get(name), running, now)
         if change is not None:
             yield change
-    # What the registry alone knows says nothing of event rules and services.
-    knows_all = before is None or bool(old.settings)
     for item, olds, news in ((Item.EVENT, old.events, new.events), (Item.SERVICE, old.services, new.services)):
         for name in sorted({*olds, *news}) if knows_all else ():
-            change = _plain_change(item, app, name, olds.get(name), news.get(name))
-            if change is not None:
-                yield change
+            plain = _plain_change(item, app, name, olds.get(name), news.get(name))
+            if plain is not None:
+                yield plain
 
 
 def _schedule_change(
     app: str, name: str, before: Fields | None, after: Fields | None, running: Running, now: datetime
 ) -> Change | None:
+    action, fields = _verdict(before, after)
+    if action is None:
+        return None
     entry = running.registry.get((app, name))
-    fields: tuple[FieldChange, ...] = ()
-    if before is None:
-        action = Action.CREATE
-    elif after is None:
-        action = Action.REMOVE
-    else:
-        fields = tuple(_field_changes(before, after))
-        if fields:
-            action = Action.CHANGE
-        elif before["hash"] != after["hash"]:
-            action = Action.REFIRE
-        else:
-            return None
-    shown = after if after is not None else before
-    assert shown is not None
-    trigger = _trigger_of(shown)
-    old_trigger = None if before is None else _trigger_of(before)
+    new_trigger, old_trigger = _trigger_of(after), _trigger_of(before)
+    shown = after or before or {}
+    moves = action is not Action.CHANGE or any(field.name in MOVING for field in fields)
     return Change(
         action=action,
         item=Item.SCHEDULE,
         app=app,
         name=name,
         fields=fields,
-        trigger=trigger,
+        trigger=new_trigger or old_trigger,
+        when=_when(shown),
         handler=shown.get("handler", ""),
-        next_before=None if old_trigger is None else old_trigger.next_after(now),
-        next_after=None if after is None or trigger is None else trigger.next_after(now),
-        effects=()
-        if after is None or trigger is None or not _moves(action, fields)
-        else tuple(trigger.transitions_affecting(now, now + _YEAR)),
+        is_enabled=shown.get("enabled") != "false",
+        # What fires by other rules than this machine's cannot be reckoned here.
+        next_before=None if old_trigger is None or action is Action.REFIRE else old_trigger.next_after(now),
+        next_after=None if new_trigger is None else new_trigger.next_after(now),
+        effects=tuple(new_trigger.transitions_affecting(now, now + _YEAR)) if new_trigger and moves else (),
         waiting=0 if entry is None else entry.waiting,
         paused_at=None if entry is None else entry.paused_at,
     )
 
 
-def _moves(action: Action, fields: Sequence[FieldChange]) -> bool:
-    """Whether the firing times are new to the reader."""
-    return action is not Action.CHANGE or any(
-        field.name in {"cron", "every", "timezone", "dst", "enabled"} for field in fields
-    )
+def _verdict(before: Fields | None, after: Fields | None) -> tuple[Action | None, tuple[FieldChange, ...]]:
+    if before is None or after is None:
+        return (Action.CREATE if before is None else Action.REMOVE), ()
+    fields = field_changes(before, after)
+    if fields:
+        return (Action.REFIRE if all(field.name in RULES for field in fields) else Action.CHANGE), fields
+    return (None if before.get("hash") == after.get("hash") else Action.REFIRE), ()
 
 
 def _plain_change(item: Item, app: str, name: str, before: Fields | None, after: Fields | None) -> Change | None:
-    if before is None or after is None:
-        action = Action.CREATE if before is None else Action.REMOVE
-        return Change(action=action, item=item, app=app, name=name, handler=name if item is Item.EVENT else "")
-    fields = tuple(_field_changes(before, after))
-    return Change(action=Action.CHANGE, item=item, app=app, name=name, fields=fields) if fields else None
-
-
-def _field_changes(before: Fields, after: Fields) -> Iterator[FieldChange]:
-    for name in dict.fromkeys([*after, *before]):
-        old, new = before.get(name), after.get(name)
-        if name in HIDDEN or old == new:
-            continue
-        if old is None and "hash" in before and "handler" not in before and name not in {"cron", "every", "timezone"}:
-            # The registry alone does not know what a schedule runs.
-            continue
-        if name == "cron" and old is not None and new is not None and _means_the_same(old, new):
-            continue
-        is_secret = name.startswith("env.")
-        yield FieldChange(
-            name=name,
-            before=None if old is None or is_secret else old,
-            after=None if new is None or is_secret else new,
-            is_secret=is_secret,
-        )
-
-
-def _means_the_same(old: str, new: str) -> bool:
-    try:
-        return Cron.parse(old).canonical == Cron.parse(new).canonical
-    except CronError:
-        return False
+    action, fields = _verdict(before, after)
+    if action is None:
+        return None
+    return Change(
+        action=action, item=item, app=app, name=name, fields=fields, handler=name if item is Item.EVENT else ""
+    )
 
 
 def _drift(desired: Mapping[str, Description], base: Mapping[str, Description], running: Running) -> Iterator[Change]:
     """Where a worker runs something else than what most run, and that is what the files want too."""
     for worker in sorted(running.workers):
-        for app, reported in sorted(running.workers[worker].items()):
-            wanted = desired.get(app)
-            if wanted is None or reported == base.get(app):
+        reports = running.workers[worker]
+        for app in sorted(base.keys() & desired.keys()):
+            if app in reports or worker not in running.partial:
+                yield from _app_drift(worker, app, desired[app], base[app], reports.get(app, _EMPTY))
+
+
+def _app_drift(
+    worker: str, app: str, wanted: Description, common: Description, theirs: Description
+) -> Iterator[Change]:
+    for item, wants, commons, runs in (
+        (Item.SCHEDULE, wanted.schedules, common.schedules, theirs.schedules),
+        (Item.EVENT, wanted.events, common.events, theirs.events),
+        (Item.SERVICE, wanted.services, common.services, theirs.services),
+        (Item.APP, {"": wanted.settings}, {"": common.settings}, {"": theirs.settings} if theirs.settings else {}),
+    ):
+        for name in sorted({*wants, *runs}):
+            want, run = wants.get(name), runs.get(name)
+            if not _is_same(commons.get(name), want) or _is_same(run, want) or (item is Item.APP and run is None):
                 continue
-            for name, fields in sorted(wanted.schedules.items()):
-                theirs = reported.schedules.get(name)
-                if theirs is None or base[app].schedules.get(name) != fields or theirs["hash"] == fields["hash"]:
-                    continue
-                yield Change(
-                    action=Action.RESTORE,
-                    item=Item.SCHEDULE,
-                    app=app,
-                    name=name,
-                    fields=tuple(_field_changes(theirs, fields)),
-                    worker=worker,
-                    trigger=_trigger_of(fields),
-                )
+            fields = field_changes(run, want) if run is not None and want is not None else (_presence(run is not None),)
+            yield Change(
+                action=Action.RESTORE,
+                item=item,
+                app=app,
+                name=name,
+                fields=fields,
+                worker=worker,
+                trigger=_trigger_of(want) if item is Item.SCHEDULE else None,
+            )
 
 
-def _kept(desired: Mapping[str, Description], changed: set[tuple[str, str]], running: Running) -> list[Change]:
+def _is_same(one: Fields | None, other: Fields | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one == other or _verdict(one, other)[0] is None
+
+
+def _presence(is_there: bool) -> FieldChange:
+    there, gone = ("there", "not there") if is_there else ("not there", "there")
+    return FieldChange(name="it is", before=there, after=gone)
+
+
+def _kept(unchanged: Sequence[tuple[Item, str, str]], running: Running) -> list[Change]:
     """Pauses that stay."""
     return [
-        Change(action=Action.KEEP, item=Item.SCHEDULE, app=app, name=name, paused_at=entry.paused_at)
-        for (app, name), entry in sorted(running.registry.items())
-        if entry.paused_at is not None
-        and (app, name) not in changed
-        and app in desired
-        and name in desired[app].schedules
+        Change(action=Action.KEEP, item=item, app=app, name=name, paused_at=running.registry[app, name].paused_at)
+        for item, app, name in unchanged
+        if item is Item.SCHEDULE and running.is_paused(app, name)
     ]
+
+
+def _items(apps: Mapping[str, Description]) -> Iterator[tuple[Item, str, str]]:
+    for app in sorted(apps):
+        description = apps[app]
+        for item, names in (
+            (Item.SCHEDULE, description.schedules),
+            (Item.EVENT, description.events),
+            (Item.SERVICE, description.services),
+        ):
+            yield from ((item, app, name) for name in sorted(names))
 
 
 def _with_renames(changes: Sequence[Change]) -> list[Change]:
     """Removals that look like one half of a rename say so: identity is the name, so the history starts anew."""
     created = {
-        (change.app, change.handler, _moment(change)): change.name
-        for change in changes
-        if change.action is Action.CREATE and change.item is Item.SCHEDULE
+        _likeness(change): change.name
+        for change in reversed(changes)
+        if change.action is Action.CREATE and change.item is Item.SCHEDULE and change.trigger is not None
     }
     return [
-        replace(change, renamed_to=created.get((change.app, change.handler, _moment(change)), ""))
+        replace(change, renamed_to=created.get(_likeness(change), ""))
         if change.action is Action.REMOVE and change.item is Item.SCHEDULE
         else change
         for change in changes
     ]
 
 
-def _moment(change: Change) -> str:
+def _likeness(change: Change) -> tuple[str, str, str]:
     trigger = change.trigger
     if trigger is None:
-        return ""
-    return trigger.canonical if isinstance(trigger, Every) else f"{trigger.canonical} {trigger.timezone}"
+        return (change.app, change.handler, "")
+    when = trigger.canonical if isinstance(trigger, Every) else f"{trigger.canonical} {trigger.timezone}"
+    return (change.app, change.handler, when)
 
 
 def _order(change: Change) -> tuple[str, int, str, str]:
     return (change.app, list(Item).index(change.item), change.name, change.worker)
 
 
-def _trigger_of(fields: Fields) -> Cron | Every | None:
-    return Firing.from_spec(fields["spec"]).trigger
+def _trigger_of(fields: Fields | None) -> Cron | Every | None:
+    return None if fields is None or "spec" not in fields else Firing.from_spec(fields["spec"]).trigger
 
 
-def _firings(apps: Mapping[str, Description], now: datetime, horizon: timedelta) -> int:
-    start = int((now - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1))
+def _when(fields: Fields) -> str:
+    if "every" in fields:
+        return f"every {fields['every']}"
+    return f"{fields.get('cron', '')}   {fields.get('timezone', '')}".strip()
+
+
+def _fires(
+    before: Mapping[str, Description],
+    after: Mapping[str, Description],
+    running: Running,
+    now: datetime,
+    horizon: timedelta,
+) -> dict[Name, tuple[int, int]]:
+    start = int((now - _EPOCH) // timedelta(seconds=1))
     end = start + int(horizon.total_seconds())
-    return sum(
-        _count(fields["spec"], start, end) for description in apps.values() for fields in description.schedules.values()
-    )
 
+    def count(fields: Fields | None) -> int:
+        return 0 if fields is None else count_firings(fields["spec"], start, end)
 
-@lru_cache(maxsize=16_384)
-def _count(spec: str, after: int, until: int) -> int:
-    trigger = Firing.from_spec(spec).trigger
-    if trigger is None:
-        return 0
-    if isinstance(trigger, Every):
-        return until // trigger.seconds - after // trigger.seconds
-    count, at = 0, trigger.next_after_s(after)
-    while at is not None and at <= until:
-        count += 1
-        at = trigger.next_after_s(at)
-    return count
+    found = {}
+    for app in {*before, *after}:
+        old, new = before.get(app, _EMPTY).schedules, after.get(app, _EMPTY).schedules
+        for name in {*old, *new}:
+            if not running.is_paused(app, name):
+                found[app, name] = (count(old.get(name)), count(new.get(name)))
+    return found

@@ -5,15 +5,17 @@ Two separate questions: `sync` compares definitions, `health` looks at firings.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
 from relayctl.core.cron import Cron, Every
 from relayctl.core.definition import TOMBSTONE, Firing
-from relayctl.core.diff import Running, RunningSchedule
+from relayctl.core.description import Fields
+from relayctl.core.duration import DurationError, parse_duration
 from relayctl.core.occurrence import epoch_seconds
+from relayctl.core.running import BrokenApp, Running, RunningSchedule
 
 GRACE = timedelta(seconds=60)
 """How long after its instant a firing may be unaccounted for before it counts as overdue."""
@@ -55,22 +57,23 @@ class Standing:
         return f"{self.app}/{self.schedule}"
 
 
-def standings(running: Running, broken: Mapping[str, Collection[str]], now: datetime) -> tuple[Standing, ...]:
+def standings(running: Running, broken: Mapping[str, Collection[BrokenApp]], now: datetime) -> tuple[Standing, ...]:
     """How all schedules of the registry stand; `broken` are the apps with broken templates, by worker."""
-    held = {app for apps in broken.values() for app in apps}
+    held = {each.app: each for worker in sorted(broken) for each in broken[worker]}
     return tuple(
-        _standing(app, name, entry, running, held, now)
+        _standing(app, name, entry, running, held.get(app), now)
         for (app, name), entry in sorted(running.registry.items())
         if entry.hash != TOMBSTONE
     )
 
 
 def _standing(
-    app: str, name: str, entry: RunningSchedule, running: Running, held: Collection[str], now: datetime
+    app: str, name: str, entry: RunningSchedule, running: Running, broken: BrokenApp | None, now: datetime
 ) -> Standing:
     trigger = Firing.from_spec(entry.spec).trigger
-    sync, odd = _sync(app, name, entry, running, held)
-    health, ill = _health(entry, trigger, now)
+    holders = dict(_holders(app, name, running))
+    sync, odd = _sync(entry, holders, broken)
+    health, ill = _health(entry, trigger, now, _spread(holders.values()))
     is_live = trigger is not None and health is not Health.PAUSED
     return Standing(
         app=app,
@@ -83,28 +86,43 @@ def _standing(
     )
 
 
-def _sync(app: str, name: str, entry: RunningSchedule, running: Running, held: Collection[str]) -> tuple[Sync, str]:
-    if app in held:
-        return Sync.HELD, "its template is broken, the last good one runs"
-    holders = dict(_holders(app, name, running))
+def _sync(entry: RunningSchedule, holders: Mapping[str, Fields], broken: BrokenApp | None) -> tuple[Sync, str]:
+    if broken is not None:
+        runs = "the last good one runs" if holders else "no live worker has a good one"
+        return Sync.HELD, f"{broken.place} {broken.problem}; {runs}"
     if not holders:
         return Sync.UNKNOWN, "no live worker has it"
-    others = [worker for worker, hash_ in holders.items() if hash_ != entry.hash]
+    others = [worker for worker, fields in holders.items() if fields["hash"] != entry.hash]
     if others:
         return Sync.OUT_OF_SYNC, f"other definition on {', '.join(others)}"
+    if len({tuple(sorted(fields.items())) for fields in holders.values()}) > 1:
+        return Sync.OUT_OF_SYNC, "workers disagree on more than its firings; relayctl plan shows it"
     return Sync.SYNCED, ""
 
 
-def _holders(app: str, name: str, running: Running) -> Iterator[tuple[str, str]]:
+def _holders(app: str, name: str, running: Running) -> Iterator[tuple[str, Fields]]:
     for worker, apps in sorted(running.workers.items()):
         if app in apps and name in apps[app].schedules:
-            yield worker, apps[app].schedules[name]["hash"]
+            yield worker, apps[app].schedules[name]
 
 
-def _health(entry: RunningSchedule, trigger: Cron | Every | None, now: datetime) -> tuple[Health, str]:
+def _spread(reports: Iterable[Fields]) -> timedelta:
+    """How much later than its instant a firing may be due: the longest jitter that a worker reports."""
+    longest = timedelta(0)
+    for fields in reports:
+        try:
+            longest = max(longest, parse_duration(fields.get("jitter", "0s")))
+        except DurationError:
+            continue
+    return longest
+
+
+def _health(
+    entry: RunningSchedule, trigger: Cron | Every | None, now: datetime, spread: timedelta
+) -> tuple[Health, str]:
     if entry.paused_at is not None:
         return Health.PAUSED, ""
-    due = None if trigger is None else trigger.latest_at_or_before(now - GRACE)
+    due = None if trigger is None else trigger.latest_at_or_before(now - GRACE - spread)
     is_owed = due is not None and due.timestamp() * 1000 >= entry.from_ms
     if due is not None and is_owed and (entry.settled_until is None or entry.settled_until < epoch_seconds(due)):
         return Health.OVERDUE, f"due at {due:%Y-%m-%d %H:%M:%S}Z and not published"

@@ -114,6 +114,8 @@ class ControlSocket:
             except TimeoutError:
                 continue
             except OSError:
+                if self._is_over:
+                    return
                 # Out of descriptors: it gets better, and must not spin until then.
                 pause.wait(_POLL_S)
                 continue

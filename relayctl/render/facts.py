@@ -14,6 +14,7 @@ from relayctl.render.instants import clock_text, span_text
 WORDING: Mapping[str, str] = {
     "worker-started": "worker {worker} started, pid {pid}, relayctl {version}: {apps} apps, {schedules} schedules; "
     "broker {broker}, namespace {namespace}",
+    "next-firing": "next {app}/{schedule}   {at}   {trigger}   → {handler}",
     "limits-unenforced": "limits not enforced here: {limits} ({reason})",
     "draining": "draining after {reason}: {running} running, at most {limit}",
     "stopped": "stopped after {after}: {finished} finished, {interrupted} interrupted and handed back",

@@ -9,7 +9,6 @@ from textwrap import wrap
 from typing import Any
 
 from relayctl.core.cron import Cron, Every, ShiftEffect, ShiftKind
-from relayctl.core.duration import format_duration
 from relayctl.core.forecast import Forecast, zone_of
 from relayctl.core.occurrence import instant_text
 from relayctl.render.instants import gap_text, local_text, span_text, utc_time, zone_text
@@ -35,7 +34,7 @@ def trigger_line(trigger: Cron | Every) -> str:
 
 def every_text(trigger: Every) -> str:
     """`every 15m`."""
-    return f"every {format_duration(timedelta(seconds=trigger.seconds))}"
+    return trigger.words
 
 
 def wait_text(span: timedelta) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from relayctl.core.description import Description
+from relayctl.core.running import BrokenApp
 from relayctl.errors import ModeConflict
 from relayctl.store.failure import translate
 from relayctl.store.scripts import Scripts
@@ -40,7 +41,7 @@ class WorkerRecord:
     beat_ms: int = 0
     drift: int = 0
     source: str = ""
-    broken: tuple[str, ...] = ()
+    broken: tuple[BrokenApp, ...] = ()
     notes: tuple[str, ...] = ()
     is_partial: bool = False
     """Whether it runs only some apps of its tree, so that what it lacks says nothing."""
@@ -49,6 +50,7 @@ class WorkerRecord:
         """The record's text."""
         document: dict[str, Any] = {"v": RECORD_VERSION}
         document |= {name: getattr(self, name) for name in self.__slots__ if name != "beat_ms"}
+        document["broken"] = [asdict(app) for app in self.broken]
         return json.dumps(document, separators=(",", ":"))
 
     @classmethod
@@ -58,7 +60,8 @@ class WorkerRecord:
         if document.pop("v", 0) > RECORD_VERSION:
             return None
         known = {name: document[name] for name in cls.__slots__ if name in document}
-        known |= {name: tuple(known[name]) for name in ("broken", "notes") if name in known}
+        known["notes"] = tuple(known.get("notes", ()))
+        known["broken"] = tuple(BrokenApp(**app) for app in known.get("broken", ()))
         return cls(**known | {"beat_ms": beat_ms})
 
 

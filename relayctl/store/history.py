@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from relayctl.core.diff import LastRun
+from relayctl.core.running import LastRun
 from relayctl.store.failure import translate
 
 if TYPE_CHECKING:

@@ -200,12 +200,20 @@ class HandlerCheck:
         return self._files[relative]
 
     def _look(self, relative: str) -> Path | None:
+        path = self._root
         try:
-            real = os.path.realpath(os.path.join(self._root, relative))  # noqa: PTH118  # many handlers, one string each
-            is_inside = real.startswith(f"{self._root}{os.sep}")
-            return Path(real) if is_inside and os.path.isfile(real) else None  # noqa: PTH113
+            for part in relative.split("/"):
+                path = f"{path}/{part}"
+                mode = os.lstat(path).st_mode
+                if stat.S_ISLNK(mode) or part in ("", ".", ".."):
+                    return self._follow(relative)
+            return Path(path) if stat.S_ISREG(mode) else None
         except (OSError, ValueError):
             return None
+
+    def _follow(self, relative: str) -> Path | None:
+        real = os.path.realpath(f"{self._root}/{relative}")
+        return Path(real) if real.startswith(f"{self._root}/") and os.path.isfile(real) else None  # noqa: PTH113
 
     @property
     def _root(self) -> str:

@@ -81,13 +81,13 @@ def meant_by(key: str, level: str) -> Meant:
     return Meant()
 
 
-def closest(word: str, known: Iterable[str]) -> str | None:
-    """The known word most like `word`, or None when none is near."""
+def closest(word: str, known: Iterable[str], cutoff: float = _CLOSE) -> str | None:
+    """The known word most like `word`, or None when none is as near as `cutoff`."""
     import difflib
 
     if len(word) > 100:
         return None
-    found = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=_CLOSE)
+    found = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=cutoff)
     return found[0] if found else None
 
 

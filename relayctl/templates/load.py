@@ -24,6 +24,7 @@ from relayctl.templates.handlers import handler_problems
 from relayctl.templates.meaning import app_from
 from relayctl.templates.read import MAX_BYTES, read, unreadable
 from relayctl.templates.rules.engine import check_document
+from relayctl.templates.rules.herd import herds
 from relayctl.templates.shape import GENERAL_HELP, shape_problems
 
 _APPS_PER_PROCESS = 100
@@ -106,8 +107,9 @@ def load_app(
 
 def _load(where: AppDirectory, now: datetime | None, hashes: FileHashes | None, *, with_digest: bool) -> Loaded:
     file = (where.path / TEMPLATE).as_posix()
-    data = _bytes_of(where, file)
+    # The digest first: an edit in between leaves it older than what was read, so that the next look reads again.
     digest = app_digest(where.real, hashes) if with_digest else ""
+    data = _bytes_of(where, file)
     if isinstance(data, Problem):
         return Loaded(name=where.name, directory=where.path, app=None, problems=(data,), digest=digest)
     app, problems, schedules = check_text(data, file, where.name, where.real, now)
@@ -150,13 +152,16 @@ def check_text(
 def _bytes_of(where: AppDirectory, file: str) -> bytes | Problem:
     path = where.real / TEMPLATE
     try:
-        real = path.resolve(strict=True)
-        if not real.is_relative_to(where.real.parent):
-            return unreadable(file, "the template is a link that leaves the apps directory", "copy it into the app")
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            path = path.resolve(strict=True)
+            if not path.is_relative_to(where.real.parent):
+                return unreadable(file, "the template is a link that leaves the apps directory", "copy it into the app")
+            status = path.stat()
         # Opening a pipe or a device would wait for ever, so ask first what it is.
-        if not stat.S_ISREG(real.stat().st_mode):
+        if not stat.S_ISREG(status.st_mode):
             return unreadable(file, "the template is not a regular file", "replace it by a file")
-        with real.open("rb") as opened:
+        with path.open("rb") as opened:
             return opened.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return unreadable(file, "the template is a link that leads nowhere", "restore its target, or remove it")
@@ -199,6 +204,8 @@ def load_tree(
         return LoadedTree(root=root, trouble=tree.trouble)
     loaded = _load_all(tree, now, processes, hashes, with_digest=with_digest)
     problems = [*tree.problems, *(problem for each in loaded for problem in each.problems)]
+    if now is not None:
+        problems += herds((each.app for each in loaded if each.app is not None), now)
     problems.sort(key=lambda problem: problem.sort_key)
     digest = digest_of("\n".join(f"{each.name} {each.digest}" for each in loaded).encode())
     return LoadedTree(root=root, apps=tuple(loaded), problems=tuple(problems), digest=digest)

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 from relayctl.core.description import describe_app
 from relayctl.core.diff import is_mass_removal
 from relayctl.core.facts import AppBroken, AppLoaded, AppRemoved, Emit, LoopFailed, RemovalHeld, SourceBack, SourceLost
+from relayctl.core.occurrence import instant_text
+from relayctl.core.running import BrokenApp
 from relayctl.errors import BrokerError
 from relayctl.store.definitions import Mode
 from relayctl.store.fleet import Holdings
@@ -80,6 +82,7 @@ class Reconciler:
         self._loaded: dict[str, tuple[str, Loaded]] = {}
         self._misfits: dict[str, Problem] = {}
         self._told_broken: dict[str, str] = {}
+        self._told: dict[str, BrokenApp] = {}
         self._revision = ""
         self._changed_at = 0.0
         self._is_lost = False
@@ -97,6 +100,7 @@ class Reconciler:
         self.holdings_seq = 0
         self.drift = 0
         self.broken_names: tuple[str, ...] = ()
+        self.broken_apps: tuple[BrokenApp, ...] = ()
         self.last_pass_at = clock.monotonic()
 
     @property
@@ -177,6 +181,8 @@ class Reconciler:
                 self._plan_look(now)
         self._keep_house(now)
         self.drift = len(self._registrar.behind)
+        self._told = {name: told for name, told in self._told.items() if name in self.broken or name in self._misfits}
+        self.broken_apps = tuple(self._told[name] for name in sorted(self._told))
         self.broken_names = tuple(sorted(self.broken))
         self.last_pass_at = self._clock.monotonic()
         wait = min(self._look_at, self._house_at) - self._clock.monotonic()
@@ -368,6 +374,7 @@ class Reconciler:
             return
         self._told_broken[name] = version
         first = errors[0]
+        self._remember_broken(name, first)
         self._emit(
             AppBroken(
                 app=name,
@@ -378,6 +385,16 @@ class Reconciler:
                 others=len(self._loaded) - len(self.broken),
                 has_last_good=name in self._snapshot.live,
             )
+        )
+
+    def _remember_broken(self, name: str, first: Problem) -> None:
+        # A second mistake in the same file does not make the first younger.
+        known = self._told.get(name)
+        self._told[name] = BrokenApp(
+            app=name,
+            place=f"{first.place.file}:{first.place.line}",
+            problem=f"{first.code} {first.message}",
+            since=instant_text(self._clock.now().replace(microsecond=0)) if known is None else known.since,
         )
 
     def _tell_changed(

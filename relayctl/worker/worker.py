@@ -13,8 +13,17 @@ from typing import TYPE_CHECKING
 
 from relayctl import __version__
 from relayctl.core.cron import EVALUATOR_VERSION
-from relayctl.core.facts import BuildRefused, Draining, Emit, LimitsUnenforced, LoopFailed, Stopped, WorkerStarted
-from relayctl.core.occurrence import instant_text
+from relayctl.core.facts import (
+    BuildRefused,
+    Draining,
+    Emit,
+    LimitsUnenforced,
+    LoopFailed,
+    NextFiring,
+    Stopped,
+    WorkerStarted,
+)
+from relayctl.core.occurrence import from_epoch, instant_text
 from relayctl.core.zones import tzdata_version
 from relayctl.errors import BrokerError
 from relayctl.runners.build import Build
@@ -45,6 +54,7 @@ if TYPE_CHECKING:
     from relayctl.store.target import Target
 
 GRACE_S = 3.0
+_MOST_TOLD = 10
 _AFTER_KILL_S = 2.0
 _BROKER_WAIT_S = 10.0
 """How long a stop waits, once nothing runs any more, for a broker that is away to take the ends."""
@@ -157,12 +167,33 @@ class Worker:
                 schedules=len(self.registrar.hashes),
             )
         )
+        self._tell_next()
         self._add("scheduler", self.scheduler.run, self.scheduler.wake)
         self._add("claimer", self.claimer.run, self.claimer.wake)
         self._add("consumer", self.consumer.run, lambda: None)
         self._add("reconciler", self.reconciler.run, self.reconciler.wake)
         if self._watch is not None:
             self._add("watch", self._watch.run, lambda: None)
+
+    def _tell_next(self) -> None:
+        """Say what will run: the soonest firings, since a large tree has too many."""
+        now = self.time.now_ms() // 1000
+        due = [
+            (at, app, schedule)
+            for app, item in self.reconciler.snapshot.live.items()
+            for schedule in item.app.schedules
+            if schedule.enabled and (at := schedule.trigger.next_after_s(now)) is not None
+        ]
+        for at, app, schedule in sorted(due, key=lambda item: (item[0], item[1], item[2].name))[:_MOST_TOLD]:
+            self._emit(
+                NextFiring(
+                    app=app,
+                    schedule=schedule.name,
+                    handler=schedule.contract.handler,
+                    trigger=schedule.trigger.words,
+                    at=from_epoch(at),
+                )
+            )
 
     def reconcile(self) -> None:
         """Look at the source now."""
@@ -392,7 +423,7 @@ class Worker:
             tzdata=tzdata_version(),
             drift=self.reconciler.drift,
             source=self._source.label,
-            broken=self.reconciler.broken_names,
+            broken=self.reconciler.broken_apps,
             notes=tuple(
                 f"{app}: its new code does not load: {reason}" for app, reason in sorted(self._refused.items())
             ),

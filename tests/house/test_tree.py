@@ -102,6 +102,12 @@ def test_the_tree_speaks_of_the_project_alone() -> None:
     assert found == []
 
 
+def test_test_modules_have_names_of_their_own() -> None:
+    # pytest imports them by that name alone, and a second one of the same name stops the whole run.
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(name for name in set(names) if names.count(name) > 1) == []
+
+
 def test_the_readme_names_what_a_newcomer_types() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "make serve" in readme

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.cases import INVALID
 from support.templates import NOW, checked
 
 from relayctl.core.cron import Cron
@@ -147,6 +148,25 @@ def test_mangled_text(seed: int) -> None:
             )
             text = text[:at] + piece + text[chance.choice((at, end, min(at + 1, len(text)))) :]
         _check(text)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_mangled_cases_leak_nothing(seed: int) -> None:
+    chance = random.Random(seed)
+    secret = "ghp_" + "Ab1" * 12
+    files = sorted(INVALID.glob("*/apps/*/template.yaml"))
+    for _ in range(10):
+        data = chance.choice(files).read_bytes().decode("utf-8", "replace")
+        lines = [*data.splitlines(), f"env:{chance.choice(['', ' ', chr(9)])}", f"  SECRET_X: {secret}"]
+        for _ in range(chance.randint(0, 4)):
+            at = chance.randrange(len(lines))
+            lines[at] = chance.choice(
+                ["{}", "  {}", "{}'", '"{}', "{}: *", "- {}", "{} &a", "!t {}", "{} #", "\t{}"]
+            ).format(lines[at].replace("{", "").replace("}", ""))
+        text = "\n".join(lines)
+        _, problems, _ = check_text(text.encode(), "t.yaml", AppName("a"), None, NOW)
+        shown = render.text(problems, {"t.yaml": text}, 80, True) + render.concise(problems) + render.as_json(problems)
+        assert secret[4:16] not in shown, text
 
 
 def _block() -> str:

@@ -14,7 +14,45 @@ from relayctl.templates.document import Document, MappingNode, Node, ScalarNode
 from relayctl.templates.read import fastest_events, pure_events, read
 
 _pieces = st.sampled_from(
-    ["a: ", "b:", "\n", "  ", "- ", "[", "]", "{", "}", ", ", "'", '"', "x", "*x", "&x ", "!t ", "#", " # c", "|", ">", "\t", "---", "...", "%YAML 1.2", "<<: ", "? ", ": ", "1", "é", "\r\n", "@", "`", "\\", "1e3", "~", "null", "key: value\n"]
+    [
+        "a: ",
+        "b:",
+        "\n",
+        "  ",
+        "- ",
+        "[",
+        "]",
+        "{",
+        "}",
+        ", ",
+        "'",
+        '"',
+        "x",
+        "*x",
+        "&x ",
+        "!t ",
+        "#",
+        " # c",
+        "|",
+        ">",
+        "\t",
+        "---",
+        "...",
+        "%YAML 1.2",
+        "<<: ",
+        "? ",
+        ": ",
+        "1",
+        "é",
+        "\r\n",
+        "@",
+        "`",
+        "\\",
+        "1e3",
+        "~",
+        "null",
+        "key: value\n",
+    ]
 )
 _texts = st.lists(_pieces, max_size=25).map("".join)
 

@@ -12,7 +12,6 @@ from relayctl.templates.rules.registry import BY_CODE
 
 _ANY = re.compile(r"#\s*relay\s*:\s*ignore", re.IGNORECASE)
 _FORM = re.compile(r"# ?relay: ignore\[([^\]]*)\](.*)")
-_CODE = re.compile(r"RLY[0-9]{3}", re.ASCII)
 _ELSEWHERE = frozenset({"RLY307", "RLY503", "RLY504", "RLY507", "RLY605", "RLY705", "RLY706"})
 """Judged against other apps or the running fleet, so that one file cannot say an ignore of them is unused."""
 
@@ -94,7 +93,7 @@ def _target(document: Document, comment: Comment) -> int:
 def _unknown(document: Document, comment: Comment, code: str) -> Problem:
     from relayctl.templates.keys import closest
 
-    near = closest(code, [known.lower() for known in BY_CODE]) if _CODE.fullmatch(code.upper()) else None
+    near = closest(code, [known.lower() for known in BY_CODE], 0.8)
     hint = f'did you mean "{near.upper()}"?' if near is not None else "`relayctl rule --all` lists the codes"
     return _say(document, comment, "RLY903", f'no rule has the code "{code[:40]}"', "nothing is ignored by it", hint)
 

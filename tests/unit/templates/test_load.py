@@ -112,3 +112,13 @@ def test_a_good_template_needs_no_heavy_import(tmp_path: Path, name: str) -> Non
         f"assert load_tree(pathlib.Path({str(tmp_path)!r})).valid(); assert {name!r} not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=30)
+
+
+def test_a_herd_is_one_finding_with_free_minutes(tmp_path: Path) -> None:
+    for number in range(25):
+        write_app(tmp_path, f"a{number:02}", _GOOD.replace("0 3 * * *", "0 * * * *" if number % 2 else "0 3 * * *"))
+    found = load_tree(tmp_path, now=NOW).problems
+    assert [problem.code for problem in found] == ["RLY503"]
+    assert "25 schedules fire in the minute 03:00 UTC" in found[0].message
+    assert found[0].place.file.endswith("a24/template.yaml")
+    assert ":00" not in found[0].help

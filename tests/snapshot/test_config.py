@@ -1,4 +1,4 @@
-"""golden/settings: the table of `config show`, with passwords masked and the origin of each value."""
+"""golden/config: the table of `config show`, with passwords masked and the origin of each value."""
 
 from __future__ import annotations
 

@@ -1,0 +1,142 @@
+"""What a fleet runs, as its workers report it and its registry has it, and the one description that stands for it.
+
+Values only: asking the fleet is the business of `api`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from relayctl.core.definition import TOMBSTONE
+from relayctl.core.description import Description, Fields
+from relayctl.core.duration import format_duration
+
+Name = tuple[str, str]
+"""App and schedule."""
+WHEN = frozenset({"cron", "every", "timezone", "dst", "enabled", "hash", "spec"})
+"""The fields of a schedule that say when it fires; the registry knows these and no others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokenApp:
+    """An app whose newest template has errors: the first of them, and since when (RFC 3339, empty if not known)."""
+
+    app: str
+    place: str
+    problem: str
+    since: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastRun:
+    """How the last ended firing went; `scheduled_at` is its instant as text, `took_ms` that of its last attempt."""
+
+    verdict: str
+    reason: str
+    scheduled_at: str
+    attempts: int
+    took_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningSchedule:
+    """What the broker says of one schedule: its definition in force since `from_ms`, and how far it was published.
+
+    `settled_until` is in epoch seconds, None when nothing was published yet. `waiting` counts unclaimed occurrences.
+    """
+
+    hash: str
+    spec: str
+    from_ms: int = 0
+    settled_until: int | None = None
+    paused_at: datetime | None = None
+    waiting: int = 0
+    last: LastRun | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """What runs: by live worker the apps it reports, and the registry's schedules by (app, name).
+
+    `partial` are the workers that are for some apps only: what they do not report means nothing.
+    """
+
+    workers: Mapping[str, Mapping[str, Description]]
+    registry: Mapping[Name, RunningSchedule]
+    partial: frozenset[str] = frozenset()
+
+    def is_paused(self, app: str, schedule: str) -> bool:
+        """Whether an operator paused it."""
+        entry = self.registry.get((app, schedule))
+        return entry is not None and entry.paused_at is not None
+
+
+def baseline(running: Running) -> dict[str, Description]:
+    """One description per app: what most live workers report; without any worker, what the registry knows.
+
+    Where workers and registry differ on when a schedule fires, the registry's head is what fires.
+    """
+    if not running.workers:
+        return _registered(running)
+    reports: dict[str, list[Description]] = {}
+    for worker in sorted(running.workers):
+        for app, description in running.workers[worker].items():
+            reports.setdefault(app, []).append(description)
+    return {app: _in_force(app, _agreed(app, found, running), running) for app, found in reports.items()}
+
+
+def _agreed(app: str, found: list[Description], running: Running) -> Description:
+    """The most frequent; among equals the one that the registry agrees with most."""
+    if len(found) == 1:
+        return found[0]
+
+    def weight(item: Description) -> tuple[int, int, str]:
+        held = sum(1 for name, fields in item.schedules.items() if _is_head(app, name, fields, running))
+        return sum(1 for other in found if other == item), held, item.revision
+
+    return max(found, key=weight)
+
+
+def _is_head(app: str, name: str, fields: Fields, running: Running) -> bool:
+    entry = running.registry.get((app, name))
+    return entry is not None and entry.hash == fields["hash"]
+
+
+def _in_force(app: str, reported: Description, running: Running) -> Description:
+    schedules = dict(reported.schedules)
+    for name, fields in reported.schedules.items():
+        entry = running.registry.get((app, name))
+        if entry is not None and entry.hash not in {fields["hash"], TOMBSTONE}:
+            kept = {key: value for key, value in fields.items() if key not in WHEN}
+            schedules[name] = {**_when(entry), **kept}
+    return Description(
+        revision=reported.revision,
+        settings=reported.settings,
+        schedules=schedules,
+        events=reported.events,
+        services=reported.services,
+    )
+
+
+def _registered(running: Running) -> dict[str, Description]:
+    apps: dict[str, dict[str, Fields]] = {}
+    for (app, name), entry in running.registry.items():
+        if entry.hash != TOMBSTONE:
+            apps.setdefault(app, {})[name] = _when(entry)
+    return {
+        app: Description(revision="", settings={}, schedules=schedules, events={}, services={})
+        for app, schedules in apps.items()
+    }
+
+
+def _when(entry: RunningSchedule) -> dict[str, str]:
+    """What the registry knows of a schedule: when it fires, not what it runs."""
+    document = json.loads(entry.spec)
+    fields = {name: str(document[name]) for name in ("cron", "timezone") if name in document}
+    if "every" in document:
+        fields["every"] = format_duration(timedelta(seconds=document["every"]))
+    enabled = "true" if document.get("enabled", True) else "false"
+    return {**fields, "enabled": enabled, "hash": entry.hash, "spec": entry.spec}
