@@ -11,8 +11,12 @@ import typer
 from relayctl.cli.verb import verb_app
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from relayctl.cli.desk import Desk
+    from relayctl.core.running import Name
     from relayctl.render.inspect import Row
+    from relayctl.render.live import Live
     from relayctl.templates.load import Loaded
 
 app = verb_app()
@@ -37,9 +41,11 @@ def inspect(
     utc: Annotated[bool, typer.Option("--utc", help="show times in UTC")] = False,
     everything: Annotated[bool, typer.Option("--all", help=f"list every schedule, not the first {_SHOWN}")] = False,
     sort: Annotated[Sort, typer.Option(help="order of the table", case_sensitive=False)] = Sort.NEXT,
+    offline: Annotated[bool, typer.Option("--offline", help="ask no broker: templates only")] = False,
 ) -> None:
     """Say what schedules mean and when they fire next.
 
+    Where a broker is named or runs here, it adds how they stand in the fleet and how they last went.
     Broken templates are named on stderr and end with exit code 1; the others are shown all the same.
     """
     from relayctl.cli import tree
@@ -52,16 +58,40 @@ def inspect(
     if schedule:
         loaded = tree.load_one(desk, app_name, now)
         problems = loaded.problems
-        _deliver_detail(desk, loaded, schedule, now, count)
+        if loaded.app is not None:
+            live = {} if offline else _live(desk, [loaded])
+            _deliver_detail(desk, loaded, schedule, now, count, live)
     else:
         apps = [tree.load_one(desk, app_name, now)] if app_name else list(tree.load(desk, now).apps)
         problems = tuple(problem for each in apps for problem in each.problems)
-        _deliver_table(desk, apps, now, sort, utc=utc, everything=everything, is_one=bool(app_name))
+        live = {} if offline else _live(desk, apps)
+        _deliver_table(desk, apps, now, sort, live, utc=utc, everything=everything, is_one=bool(app_name))
     if tree.say_broken(desk, problems):
         raise Ended(Code.FINDINGS)
 
 
-def _deliver_detail(desk: Desk, loaded: Loaded, schedule: str, now: datetime, count: int) -> None:
+def _live(desk: Desk, apps: list[Loaded]) -> dict[Name, Live]:
+    """What the fleet says, as of now whatever `--from` says; nothing where no broker runs."""
+    from relayctl import api
+    from relayctl.cli.fleet import place_of
+    from relayctl.core.standing import standings
+    from relayctl.host.clock import SystemClock
+    from relayctl.render.live import live_of
+
+    clock = SystemClock()
+    observation = api.observe_or_nothing(place_of(desk.settings), clock)
+    valid = [loaded.app for loaded in apps if loaded.app is not None]
+    if observation is None:
+        return {}
+    now = clock.now()
+    plan = api.plan(api.Desired(apps=[(app, "") for app in valid]), observation, now=now)
+    broken = {worker.id: worker.broken for worker in observation.workers}
+    return live_of(valid, observation.running, standings(observation.running, broken, now), plan)
+
+
+def _deliver_detail(
+    desk: Desk, loaded: Loaded, schedule: str, now: datetime, count: int, live: Mapping[Name, Live]
+) -> None:
     from relayctl.cli import tree
     from relayctl.cli.desk import to_json
     from relayctl.cli.sources import handler_place
@@ -71,7 +101,7 @@ def _deliver_detail(desk: Desk, loaded: Loaded, schedule: str, now: datetime, co
 
     if loaded.app is None:
         return
-    found = next((row for row in render.rows_of([loaded.app], now) if row.schedule.name == schedule), None)
+    found = next((row for row in render.rows_of([loaded.app], now, live) if row.schedule.name == schedule), None)
     if found is None:
         names = [f"{loaded.name}/{item.name}" for item in loaded.app.schedules]
         raise tree.unknown("schedule", f"{loaded.name}/{schedule}", names)
@@ -89,7 +119,15 @@ def _deliver_detail(desk: Desk, loaded: Loaded, schedule: str, now: datetime, co
 
 
 def _deliver_table(
-    desk: Desk, apps: list[Loaded], now: datetime, sort: Sort, *, utc: bool, everything: bool, is_one: bool
+    desk: Desk,
+    apps: list[Loaded],
+    now: datetime,
+    sort: Sort,
+    live: Mapping[Name, Live],
+    *,
+    utc: bool,
+    everything: bool,
+    is_one: bool,
 ) -> None:
     from relayctl.cli.desk import to_json
     from relayctl.render import inspect as render
@@ -97,7 +135,7 @@ def _deliver_table(
     valid = [loaded.app for loaded in apps if loaded.app is not None]
     if is_one and not valid:
         return
-    rows = _sorted(render.rows_of(valid, now), sort, now)
+    rows = _sorted(render.rows_of(valid, now, live), sort, now)
     full = render.Table(rows=rows, now=now, total=len(rows))
     shown = render.Table(
         rows=rows if everything or is_one else rows[:_SHOWN],
@@ -105,6 +143,7 @@ def _deliver_table(
         total=len(rows),
         zone=UTC if utc else None,
         apps=valid if is_one else (),
+        counted=rows,
     )
     desk.deliver({
         "text": lambda: render.table_text(shown, desk.look.width),

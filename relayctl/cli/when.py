@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
-from relayctl.core.duration import DurationError, parse_duration
+from relayctl.core.duration import DurationError, format_duration, parse_duration
 from relayctl.errors import UsageError
 
 _FORM = re.compile(
@@ -36,3 +36,16 @@ def _relative(text: str, match: re.Match[str], now: datetime) -> datetime:
         return now + span if sign == "+" else now - span
     except (DurationError, OverflowError):
         raise UsageError(f"not an instant: {text!a}", help="write the duration as 90m, 1h30m or 2d") from None
+
+
+def parse_span(text: str, flag: str, *, longest: timedelta) -> timedelta:
+    """The duration given with a flag: above zero and at most `longest`."""
+    try:
+        span = parse_duration(text)
+    except DurationError as error:
+        raise UsageError(f"{flag}: {error}", help=error.help or "write a duration such as 90m or 7d") from None
+    if not timedelta(0) < span <= longest:
+        raise UsageError(
+            f"{flag}: {text} is out of range", help=f"write a duration above zero and up to {format_duration(longest)}"
+        )
+    return span

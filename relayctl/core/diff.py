@@ -196,7 +196,7 @@ def _app_changes(
 ) -> Iterator[Change]:
     old, new = before or _EMPTY, after or _EMPTY
     # What the registry alone knows says nothing of settings, event rules and services.
-    knows_all = before is None or bool(running.workers)
+    knows_all = before is None or running.is_reported
     if before is not None and after is not None and knows_all:
         fields = field_changes(old.settings, new.settings)
         if fields:
@@ -263,6 +263,8 @@ def _drift(desired: Mapping[str, Description], base: Mapping[str, Description], 
     """Where a worker runs something else than what most run, and that is what the files want too."""
     for worker in sorted(running.workers):
         reports = running.workers[worker]
+        if not reports:
+            continue
         for app in sorted(base.keys() & desired.keys()):
             if app in reports or worker not in running.partial:
                 yield from _app_drift(worker, app, desired[app], base[app], reports.get(app, _EMPTY))
@@ -290,6 +292,8 @@ def _app_drift(
                 fields=fields,
                 worker=worker,
                 trigger=_trigger_of(want) if item is Item.SCHEDULE else None,
+                when=_when(want or run or {}) if item is Item.SCHEDULE else "",
+                handler=(want or run or {}).get("handler", "") if item is Item.SCHEDULE else "",
             )
 
 

@@ -68,6 +68,11 @@ class Running:
     registry: Mapping[Name, RunningSchedule]
     partial: frozenset[str] = frozenset()
 
+    @property
+    def is_reported(self) -> bool:
+        """Whether any live worker has said what it runs; one that has just started has not."""
+        return any(self.workers.values())
+
     def is_paused(self, app: str, schedule: str) -> bool:
         """Whether an operator paused it."""
         entry = self.registry.get((app, schedule))
@@ -75,11 +80,11 @@ class Running:
 
 
 def baseline(running: Running) -> dict[str, Description]:
-    """One description per app: what most live workers report; without any worker, what the registry knows.
+    """One description per app: what most live workers report; without any report, what the registry knows.
 
     Where workers and registry differ on when a schedule fires, the registry's head is what fires.
     """
-    if not running.workers:
+    if not running.is_reported:
         return _registered(running)
     reports: dict[str, list[Description]] = {}
     for worker in sorted(running.workers):

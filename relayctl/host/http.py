@@ -162,6 +162,11 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._respond("POST")
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
+        """The stock page repeats what was sent, and leaves the status line out where the request had no version."""
+        self.request_version = "HTTP/1.0"
+        self._send(_plain(HTTPStatus(code)))
+
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the parent's name
         """Say nothing: a probe every second is not worth a line."""
 
@@ -200,7 +205,7 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in response.headers.items():
             self.send_header(name, value)
         self.end_headers()
-        if self.command != "HEAD":
+        if getattr(self, "command", None) != "HEAD":
             self.wfile.write(response.body)
 
 

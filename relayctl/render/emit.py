@@ -33,7 +33,7 @@ def text(answers: Sequence[RuleAnswer]) -> str:
         lines += [f"            {_reason(mismatch)}" for mismatch in answer.mismatches]
     matching = sum(answer.is_match for answer in answers)
     total = f"{len(answers)} event rule" + ("" if len(answers) == 1 else "s")
-    lines.append(f"{matching} of {total} {'wants' if matching == 1 else 'want'} this event; nothing was sent")
+    lines.append(f"the event matches {matching} of {total}; nothing was sent")
     return "".join(f"{line}\n" for line in lines)
 
 

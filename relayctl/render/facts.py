@@ -38,8 +38,6 @@ WORDING: Mapping[str, str] = {
     "passed-over": "{app}/{schedule}: {first_at} to {last_at} passed over by catch_up: {policy}",
     "duplicate": "{app}/{schedule}@{scheduled_at} was published by a peer as {entry}",
     "publish-failed": "{app}/{schedule}@{scheduled_at} not published, attempt {attempt}: {reason}",
-    "closed": "{app}/{schedule}: {count} closed as {verdict} ({reason}), {first_at} to {last_at}",
-    "overdue": "{app}/{schedule}@{scheduled_at} is overdue: due and not accounted for",
     "scheduler-changed": "scheduler {state}: {reason}",
     "event-unmatched": "event {message} matched no rule",
     "message-rejected": "message {message} rejected: {reason}",
@@ -50,7 +48,6 @@ WORDING: Mapping[str, str] = {
     "run-interrupted": "{app}/{handler}@{message} interrupted, attempt {attempt} not charged",
     "lease-lost": "{app}/{handler}@{message} taken over by a peer, attempt {attempt} ended here",
     "output": "[{label}] {line}",
-    "service-changed": "service {app}/{service} replica {replica}: {state}{because}",
     "control-used": "{action} {target}{who}{because}",
 }
 
@@ -120,10 +117,6 @@ def _failed(fact: facts.RunFailed) -> dict[str, str]:
     return {"then": last if fact.retry_in is None else f"again in {span_text(fact.retry_in)}"}
 
 
-def _service(fact: facts.ServiceChanged) -> dict[str, str]:
-    return {"because": f": {fact.reason}" if fact.reason else ""}
-
-
 def _control(fact: facts.ControlUsed) -> dict[str, str]:
     return {"who": f" by {fact.by}" if fact.by else "", "because": f": {fact.reason}" if fact.reason else ""}
 
@@ -134,6 +127,5 @@ _EXTRA: Mapping[type[facts.Fact], Callable[[Any], dict[str, str]]] = {
     facts.Published: _published,
     facts.PublishedLate: _late,
     facts.RunFailed: _failed,
-    facts.ServiceChanged: _service,
     facts.ControlUsed: _control,
 }

@@ -1,6 +1,6 @@
 """What schedules mean and when they fire, as a table or in detail; as text and JSON.
 
-`Live` carries what only a running fleet knows; without it the answer rests on the templates alone.
+A row's `live` is what only a running fleet knows; without it the answer rests on the templates alone.
 """
 
 from __future__ import annotations
@@ -17,19 +17,8 @@ from relayctl.core.model import App, Contract, Schedule
 from relayctl.core.occurrence import instant_text
 from relayctl.render import firing
 from relayctl.render.instants import local_short, span_short
+from relayctl.render.live import Live
 from relayctl.render.table import columns
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Live:
-    """What the fleet says of one schedule, already in words. `state` is the table's last column, '' for nothing odd."""
-
-    sync: str = ""
-    health: str = ""
-    state: str = ""
-    last: str = ""
-    release: str = ""
-    is_paused: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +56,14 @@ class Detail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """The rows to show, in order, and how many were left out."""
+    """The rows to show, in order, and how many there are; `counted` are all of them where some are left out."""
 
     rows: Sequence[Row]
     now: datetime
     total: int
     zone: tzinfo | None = None
     apps: Sequence[App] = field(default=())
+    counted: Sequence[Row] = field(default=())
 
 
 def rows_of(apps: Sequence[App], now: datetime, live: Mapping[tuple[str, str], Live] | None = None) -> list[Row]:
@@ -96,9 +86,21 @@ def table_text(table: Table, width: int) -> str:
         text += f"… {left} more; --all lists them\n"
     text += _handlers_text(table.apps, width)
     zone = "" if table.zone or not body else "  Times in each schedule's own zone; --utc for UTC."
-    disabled = sum(1 for row in table.rows if not row.schedule.enabled)
     noun = "schedule" if table.total == 1 else "schedules"
-    return text + f"{table.total} {noun}{f': {disabled} disabled' if disabled else ''}.{zone}\n"
+    return text + f"{table.total} {noun}{_tally(table)}.{zone}\n"
+
+
+def _tally(table: Table) -> str:
+    """What is odd among all rows, the ones left out included."""
+    live = [row.live for row in table.counted or table.rows if row.live is not None]
+    counts = {
+        "paused": sum(1 for each in live if each.is_paused),
+        "drifted": sum(1 for each in live if each.is_drifted),
+        "not applied": sum(1 for each in live if each.is_unapplied),
+        "disabled": sum(1 for row in table.counted or table.rows if not row.schedule.enabled),
+    }
+    found = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    return f": {found}" if found else ""
 
 
 def table_document(table: Table) -> dict[str, Any]:

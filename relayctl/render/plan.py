@@ -1,21 +1,20 @@
-"""A plan for people and for programs. Values of the environment and of secrets never appear, only their names."""
+"""A plan for people, as text and as Markdown. Values of the environment never appear, only names."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import groupby
-from typing import Any
+from textwrap import wrap
 
 from relayctl.core.cron import Cron, ShiftKind
-from relayctl.core.diff import Action, Change, FieldChange, Item, Plan
+from relayctl.core.diff import Action, Change, Held, Item, Plan
+from relayctl.core.fieldchange import RULES, FieldChange
 from relayctl.core.forecast import zone_of
-from relayctl.core.occurrence import instant_text
-from relayctl.render.firing import effect_text, trigger_line
-from relayctl.render.instants import gap_text, local_text, span_short
+from relayctl.render.firing import effect_text
+from relayctl.render.instants import gap_text, local_text, span_short, utc_text
 
-PLAN_VERSION = 1
 _MARKS = {
     Action.CREATE: "+",
     Action.CHANGE: "~",
@@ -30,9 +29,13 @@ _WORDS = {
     Action.REMOVE: "remove",
     Action.RESTORE: "drift, will be restored",
     Action.REFIRE: "same definition, different firings",
+    Action.KEEP: "paused",
 }
 _LABEL = 18
-_LONGEST = 60
+_INDENT = 6
+_LONGEST_NAME = 40
+_LONGEST_VALUE = 200
+_MOST_EFFECTS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,100 +45,157 @@ class Setting:
     desired: str
     running: str
     took: timedelta | None = None
-    show_unchanged: bool = False
-    concise: bool = False
+    width: int = 100
+    shows_unchanged: bool = False
+    is_concise: bool = False
     guard: str = ""
 
 
 def text(plan: Plan, setting: Setting) -> str:
     """The plan as a person reads it."""
     lines = [f"Desired   {setting.desired}", f"Running   {setting.running}", ""]
-    lines += [f"held      {app}: its template is broken; what runs of it stays" for app in plan.held]
+    for held in plan.held:
+        lines += _wrapped("held      ", held_text(held), setting.width)
     if plan.held:
         lines.append("")
-    if not plan.changes:
-        return "\n".join([*lines, *_nothing(plan, setting)]) + "\n"
-    for app, changes in groupby(plan.changes, key=lambda change: change.app):
+    rows = sorted([*_changes(plan, setting), *_untouched(plan, setting)], key=lambda row: row[0])
+    for app, group in groupby(rows, key=lambda row: row[0][0]):
         lines.append(f"  {app}")
-        for change in changes:
-            lines += _change(change, plan.now, setting)
-    lines += ["", _summary(plan), *_consequences(plan)]
+        for _, block in group:
+            lines += block
+    if rows:
+        lines.append("")
+    lines += [_closing(plan, setting), *_consequences(plan)]
     if setting.guard:
-        lines += [f"warning: {setting.guard}"]
+        lines += _wrapped("warning: ", setting.guard, setting.width)
     return "\n".join(lines) + "\n"
 
 
-def _nothing(plan: Plan, setting: Setting) -> list[str]:
-    took = "" if setting.took is None else f" ({setting.took.total_seconds():.1f} s)"
-    return [f"No changes. {_count(plan.unchanged, 'schedule')} as desired.{took}"]
+def held_text(held: Held) -> str:
+    """Which app is broken, where, and what goes on."""
+    broken = held.broken
+    stays = f"its {_count(held.schedules, 'running schedule')} stay as they are"
+    if held.schedules == 1:
+        stays = "its running schedule stays as it is"
+    return f"{broken.app}: {broken.place} {broken.problem}; {stays if held.schedules else 'nothing of it runs'}"
 
 
-def _change(change: Change, now: datetime, setting: Setting) -> list[str]:
-    head = f"  {_MARKS[change.action]} {_name(change)}"
+_Row = tuple[tuple[str, int, str, str], list[str]]
+
+
+def _changes(plan: Plan, setting: Setting) -> Iterator[_Row]:
+    wide = _name_width(plan, setting)
+    for change in plan.changes:
+        key = (change.app, list(Item).index(change.item), change.name, change.worker)
+        yield key, _change(change, plan.now, setting, wide)
+
+
+def _untouched(plan: Plan, setting: Setting) -> Iterator[_Row]:
+    if not setting.shows_unchanged:
+        return
+    wide = _name_width(plan, setting)
+    shown = {(change.item, change.app, change.name) for change in plan.changes}
+    for item, app, name in plan.unchanged:
+        if (item, app, name) not in shown:
+            yield (app, list(Item).index(item), name, ""), [f"    {_label(item, name):<{wide}} unchanged"]
+
+
+def _name_width(plan: Plan, setting: Setting) -> int:
+    names = [_label(change.item, change.name) for change in plan.changes]
+    if setting.shows_unchanged:
+        names += [_label(item, name) for item, _, name in plan.unchanged]
+    return min(max([_LABEL + 2, *map(len, names)]), _LONGEST_NAME)
+
+
+def _change(change: Change, now: datetime, setting: Setting, wide: int) -> list[str]:
+    row = f"  {_MARKS[change.action]} {_label(change.item, change.name):<{wide}} {_verb(change)}"
+    extra = _extra(change)
+    is_long = len("   ".join([row, *extra])) > setting.width
+    rows = [row if is_long else "   ".join([row, *extra])]
+    if is_long or not setting.is_concise:
+        details = [("", each) for each in extra] if is_long else []
+        details += [] if setting.is_concise else _details(change, now)
+        rows += [line for label, value in details for line in _detail(label, value, setting.width)]
+    return rows
+
+
+def _label(item: Item, name: str) -> str:
+    prefix = {Item.APP: "app settings", Item.EVENT: "event ", Item.SERVICE: "service "}.get(item, "")
+    return f"{prefix}{name}".strip()
+
+
+def _verb(change: Change) -> str:
     if change.action is Action.KEEP:
-        return [f"{head:<{_LABEL + 6}} paused since {_instant(change.paused_at, UTC)}, stays paused"]
-    words = _WORDS[change.action] + (f" on {change.worker}" if change.worker else "")
-    row = f"{head:<{_LABEL + 6}} {words}"
-    if change.action in {Action.CREATE, Action.REMOVE} and change.trigger is not None:
-        row += f"   {trigger_line(change.trigger)}"
-    if change.action is Action.CREATE and change.handler and change.item is Item.SCHEDULE:
-        row += f"   → {change.handler}"
-    return [row] if setting.concise else [row, *_details(change, now)]
+        return f"paused since {_instant(change.paused_at, UTC)}, stays paused"
+    return _WORDS[change.action] + (f" on {change.worker}" if change.worker else "")
 
 
-def _name(change: Change) -> str:
-    prefix = {Item.APP: "app settings", Item.EVENT: "event ", Item.SERVICE: "service "}.get(change.item, "")
-    return f"{prefix}{change.name}".strip()
+def _extra(change: Change) -> list[str]:
+    """What stands behind the verb where there is room."""
+    if change.item is not Item.SCHEDULE or change.action not in {Action.CREATE, Action.REMOVE}:
+        return []
+    handler = [f"→ {change.handler}"] if change.action is Action.CREATE and change.handler else []
+    return [change.when, *handler]
 
 
-def _details(change: Change, now: datetime) -> list[str]:
-    lines = [_row(field.name, _field(field)) for field in change.fields]
+def _detail(label: str, value: str, width: int) -> list[str]:
+    return _wrapped(f"{'':<{_INDENT}}{label:<{_LABEL}} ", value, width)
+
+
+def _wrapped(head: str, value: str, width: int) -> list[str]:
+    """The value behind its label, its further lines below the first."""
+    room = max(width - len(head), 20)
+    parts = [value] if len(value) <= room else wrap(value, room, break_on_hyphens=False)
+    return [f"{head if place == 0 else ' ' * len(head)}{part}".rstrip() for place, part in enumerate(parts)]
+
+
+def _details(change: Change, now: datetime) -> list[tuple[str, str]]:
+    lines = [(field.name, _field(field, change.worker)) for field in change.fields]
     if change.item is Item.SCHEDULE:
         lines += _next_lines(change, now)
-        lines += [_row(_note(effect.kind), effect_text(effect, _zone(change))) for effect in change.effects[:2]]
+        lines += [(_note(effect.kind), effect_text(effect, _zone(change))) for effect in change.effects[:_MOST_EFFECTS]]
     if change.waiting and change.action is Action.REMOVE:
-        lines.append(_row("waiting", f"{_count(change.waiting, 'occurrence')} will be closed as obsolete"))
-    if change.paused_at is not None and change.action is not Action.CREATE:
-        lines.append(_row("paused", f"since {_instant(change.paused_at, UTC)}"))
+        lines.append(("waiting", f"{_count(change.waiting, 'occurrence')} will be closed as obsolete"))
+    if change.paused_at is not None and change.action not in {Action.KEEP, Action.RESTORE}:
+        stays = "" if change.action is Action.REMOVE else "; stays paused until relayctl resume"
+        lines.append(("paused", f"since {utc_text(change.paused_at)}{stays}"))
     if change.renamed_to:
-        lines.append(
-            _row(
-                "note RLY705",
-                f"looks like a rename to {change.renamed_to}: its history starts anew under the new name",
-            )
-        )
+        lines.append(("note RLY705", f"looks like a rename to {change.renamed_to}: under another name it starts anew"))
     return lines
 
 
-def _next_lines(change: Change, now: datetime) -> list[str]:
+def _next_lines(change: Change, now: datetime) -> list[tuple[str, str]]:
     zone = _zone(change)
+    after = _in(change.next_after, zone, now)
     match change.action:
         case Action.CREATE:
-            return [_row("first fire", _in(change.next_after, zone, now))]
+            return [("first fire", after if change.is_enabled else "never: it is disabled in the template")]
         case Action.REMOVE:
-            return [_row("would next fire", _in(change.next_before, zone, now))]
-        case Action.CHANGE | Action.REFIRE:
+            return [("would next fire", _in(change.next_before, zone, now))]
+        case Action.REFIRE:
+            return [("next fire", f"{after}, by the rules here")]
+        case Action.CHANGE:
             if change.next_before == change.next_after:
-                return [_row("next fire", f"{_in(change.next_after, zone, now)}, as before")]
-            return [_row("next fire", f"{_instant(change.next_before, zone)}  →  {_in(change.next_after, zone, now)}")]
+                return [("next fire", f"{after}, as before" if change.next_after else "never, as before")]
+            return [("next fire", f"{_instant(change.next_before, zone)}  →  {after}")]
         case Action.RESTORE | Action.KEEP:
             return []
 
 
-def _field(field: FieldChange) -> str:
+def _field(field: FieldChange, worker: str) -> str:
+    where = f" on {worker}" if worker else ""
     if field.is_secret:
-        return "(secret) changed"
-    return f"{_value(field.before)}  →  {_value(field.after)}"
+        verb = "is new" if field.before is None else "is gone" if field.after is None else "changed"
+        return f"(value not shown) {verb}{where}"
+    if field.name in RULES:
+        return f"{field.before} there{where}  →  {field.after} here"
+    return f"{_value(field.before)}{where}  →  {_value(field.after)}"
 
 
 def _value(value: str | None) -> str:
     if not value:
         return "(not set)"
-    return value if len(value) <= _LONGEST else value[: _LONGEST - 1] + "…"
-
-
-def _row(label: str, value: str) -> str:
-    return f"      {label:<{_LABEL}} {value}"
+    return value if len(value) <= _LONGEST_VALUE else value[: _LONGEST_VALUE - 1] + "…"
 
 
 def _note(kind: ShiftKind) -> str:
@@ -151,19 +211,25 @@ def _instant(at: datetime | None, zone: tzinfo) -> str:
 
 
 def _in(at: datetime | None, zone: tzinfo, now: datetime) -> str:
-    return "never" if at is None else f"{local_text(at, zone)} (in {span_short(_whole(at - now))})"
+    if at is None:
+        return "never"
+    return f"{local_text(at, zone)} (in {span_short(timedelta(seconds=round((at - now).total_seconds())))})"
 
 
-def _whole(span: timedelta) -> timedelta:
-    return timedelta(seconds=round(span.total_seconds()))
+def _closing(plan: Plan, setting: Setting) -> str:
+    if plan.changes:
+        return summary(plan)
+    took = "" if setting.took is None else f" ({setting.took.total_seconds():.1f} s)"
+    return f"No changes. {_count(plan.unchanged_schedules, 'schedule')} as desired.{took}"
 
 
-def _summary(plan: Plan) -> str:
+def summary(plan: Plan) -> str:
+    """`1 to create, 2 to change. 37 unchanged (1 paused).`"""
     words = {Action.CREATE: "to create", Action.CHANGE: "to change", Action.REMOVE: "to remove"}
     words |= {Action.RESTORE: "to restore", Action.REFIRE: "with different firings"}
     parts = [f"{plan.count(action)} {word}" for action, word in words.items() if plan.count(action)]
-    paused = f" ({plan.unchanged_paused} paused)" if plan.unchanged_paused else ""
-    return f"{', '.join(parts) or 'No changes'}. {plan.unchanged} unchanged{paused}."
+    paused = f" ({plan.count(Action.KEEP)} paused)" if plan.count(Action.KEEP) else ""
+    return f"{', '.join(parts) or 'No changes'}. {_count(plan.unchanged_schedules, 'schedule')} unchanged{paused}."
 
 
 def _consequences(plan: Plan) -> list[str]:
@@ -175,64 +241,32 @@ def _consequences(plan: Plan) -> list[str]:
 
 
 def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def document(plan: Plan, setting: Setting) -> dict[str, Any]:
-    """The plan for programs; `schemas/plan.schema.json` describes it."""
-    return {
-        "v": PLAN_VERSION,
-        "now": instant_text(plan.now.replace(microsecond=0)),
-        "desired": setting.desired,
-        "running": setting.running,
-        "changes": [_change_document(change) for change in plan.changes],
-        "summary": {
-            **{action.value: plan.count(action) for action in Action if action is not Action.KEEP},
-            "unchanged": plan.unchanged,
-            "unchanged_paused": plan.unchanged_paused,
-        },
-        "firings": {
-            "horizon_s": int(plan.horizon.total_seconds()),
-            "before": plan.fires_before,
-            "after": plan.fires_after,
-        },
-        "held": list(plan.held),
-        "guard": setting.guard or None,
-    }
+def markdown(plan: Plan, setting: Setting) -> str:
+    """The plan as a comment on a change: the counts, then a table of what happens to what."""
+    lines = [f"**{_markdown(_closing(plan, setting))}**", ""]
+    lines += [f"Running: {_markdown(setting.running)}", ""]
+    lines += [f"- held: {_markdown(held_text(held))}" for held in plan.held]
+    lines += [""] if plan.held else []
+    if plan.changes:
+        lines += ["| | what | | details |", "| --- | --- | --- | --- |"]
+        lines += [_markdown_row(change, plan.now) for change in plan.changes]
+        lines += ["", *map(_markdown, _consequences(plan))]
+    if setting.guard:
+        lines += ["", f"Warning: {_markdown(setting.guard)}"]
+    return "\n".join(lines).rstrip() + "\n"
 
 
-def _change_document(change: Change) -> dict[str, Any]:
-    return {
-        "action": change.action.value,
-        "item": change.item.value,
-        "app": change.app,
-        "name": change.name,
-        "fields": [_field_document(field) for field in change.fields],
-        "next_before": _instant_document(change.next_before),
-        "next_after": _instant_document(change.next_after),
-        "dst": [{"kind": effect.kind.value, "date": effect.on.isoformat()} for effect in change.effects],
-        "waiting": change.waiting,
-        "worker": change.worker or None,
-        "paused_at": _instant_document(change.paused_at),
-        "renamed_to": change.renamed_to or None,
-    }
+def _markdown_row(change: Change, now: datetime) -> str:
+    details = [("", each) for each in _extra(change)] + _details(change, now)
+    cell = "<br>".join(_markdown(f"{label} {value}".strip()) for label, value in details)
+    label = _label(change.item, change.name)
+    name = f"{change.app}/{label}" if change.item is Item.SCHEDULE else f"{change.app}: {label}"
+    return f"| {_MARKS[change.action]} | {_markdown(name)} | {_markdown(_verb(change))} | {cell} |"
 
 
-def _field_document(field: FieldChange) -> dict[str, Any]:
-    if field.is_secret:
-        return {"name": field.name, "secret": True, "changed": True}
-    return {"name": field.name, "before": field.before, "after": field.after}
-
-
-def _instant_document(at: datetime | None) -> str | None:
-    return None if at is None else instant_text(at.replace(microsecond=0))
-
-
-def filtered(changes: Sequence[Change], targets: Sequence[str]) -> tuple[Change, ...]:
-    """Only the changes of these apps or schedules (`app` or `app/schedule`)."""
-    if not targets:
-        return tuple(changes)
-    wanted = [target.partition("/") for target in targets]
-    return tuple(
-        change for change in changes if any(change.app == app and name in {"", change.name} for app, _, name in wanted)
-    )
+def _markdown(value: str) -> str:
+    """A value may not end its cell, nor be read as emphasis: `*/5 * * * *`."""
+    return "".join(f"\\{char}" if char in "\\|*_`<>[]~#" else char for char in value.replace("\n", " "))

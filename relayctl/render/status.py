@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from textwrap import wrap
 from typing import Any
 
-from relayctl.core.occurrence import instant_text
+from relayctl.core.occurrence import instant_from_text, instant_text
+from relayctl.core.running import BrokenApp
 from relayctl.core.standing import Health, Standing, Sync
-from relayctl.render.instants import local_short, span_short
+from relayctl.render.instants import local_short, span_short, utc_text
 from relayctl.render.table import columns
 
 STATUS_VERSION = 1
@@ -26,7 +28,7 @@ class WorkerLine:
     beat_age: timedelta
     up: timedelta
     drift: int
-    broken: tuple[str, ...]
+    broken: tuple[BrokenApp, ...]
     tzdata: str
     evaluator: str
     source: str
@@ -59,7 +61,7 @@ def running_words(workers: int | None, mode: str | None, namespace: str) -> str:
         return "nothing: no broker is running here"
     if workers == 0:
         return f"{namespace}: no live worker; the registry's last state is compared"
-    return f"{namespace}, {mode or 'no'} mode · {_count(workers, 'worker')}"
+    return f"{namespace}, {mode or 'no'} mode · {counted(workers, 'worker')}"
 
 
 def text(status: Status, *, width: int, with_workers: bool, with_counts: bool, with_checks: bool) -> str:
@@ -67,7 +69,7 @@ def text(status: Status, *, width: int, with_workers: bool, with_counts: bool, w
     lines = [
         f"Broker    {status.broker}",
         f"Fleet     {running_words(len(status.workers), status.mode, status.namespace)}",
-        f"Backlog   {_count(status.backlog, 'unfinished message')}",
+        f"Backlog   {counted(status.backlog, 'unfinished message')}",
         f"Sync      {_tally(line.sync.value for line in status.schedules)}",
         f"Health    {_tally(line.health.value for line in status.schedules)}",
     ]
@@ -81,10 +83,7 @@ def text(status: Status, *, width: int, with_workers: bool, with_counts: bool, w
     ]
     if odd:
         parts.append(_schedules(odd, status.now, width))
-    broken = [(worker.id, app) for worker in status.workers for app in worker.broken]
-    parts += [
-        f"held      {app} on {worker}: its template is broken, the last good one runs\n" for worker, app in broken
-    ]
+    parts += [_held(status, width)] if any(worker.broken for worker in status.workers) else []
     if with_workers:
         parts.append(_workers(status.workers, width))
     if with_checks:
@@ -101,11 +100,36 @@ def _schedules(lines: Sequence[Standing], now: datetime, width: int) -> str:
             line.health.value,
             str(line.waiting or "-"),
             "-" if line.next_at is None else f"{local_short(line.next_at, UTC)} (in {_span(line.next_at - now)})",
-            line.detail,
+            # Which file and line it is stands in full below the table.
+            "its template is broken, see below" if line.sync is Sync.HELD else line.detail,
         )
         for line in lines
     ]
     return columns(rows, width=width)
+
+
+def _held(status: Status, width: int) -> str:
+    """Each broken app once, with the workers on which it is."""
+    seen: dict[BrokenApp, list[str]] = {}
+    for worker in status.workers:
+        for app in worker.broken:
+            seen.setdefault(replace(app, since=""), []).append(worker.id)
+    lines = []
+    for app, where in seen.items():
+        since = min(each.since for worker in status.workers for each in worker.broken if each.app == app.app)
+        head = f"held      {app.app} on {', '.join(where)}: "
+        lines += wrap(
+            f"{head}{app.place} {app.problem}, since {_since(since, status.now)}",
+            max(width, 40),
+            subsequent_indent=" " * 10,
+            break_on_hyphens=False,
+        )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _since(text: str, now: datetime) -> str:
+    at = instant_from_text(text)
+    return "an unknown time" if at is None else f"{utc_text(at)} ({_span(now - at)})"
 
 
 def _workers(workers: Sequence[WorkerLine], width: int) -> str:
@@ -136,7 +160,8 @@ def _span(span: timedelta) -> str:
     return span_short(timedelta(seconds=seconds)) if seconds else "0s"
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """`1 worker`, `2 workers`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
@@ -163,7 +188,10 @@ def _worker_document(worker: WorkerLine) -> dict[str, Any]:
         "up_s": int(worker.up.total_seconds()),
         "beat_age_s": round(worker.beat_age.total_seconds(), 3),
         "drift": worker.drift,
-        "broken": list(worker.broken),
+        "broken": [
+            {"app": app.app, "place": app.place, "problem": app.problem, "since": app.since or None}
+            for app in worker.broken
+        ],
         "tzdata": worker.tzdata,
         "evaluator": worker.evaluator,
         "source": worker.source,

@@ -19,12 +19,14 @@ from relayctl.core.cron import Cron, Dst
 from relayctl.core.model import App
 from relayctl.core.names import AppName, why_not_a_name
 from relayctl.core.problem import Place, Problem, Severity
+from relayctl.templates.document import Document
 from relayctl.templates.find import TEMPLATE, AppDirectory, FileHashes, Tree, app_digest, digest_of, find_apps
 from relayctl.templates.handlers import handler_problems
 from relayctl.templates.meaning import app_from
 from relayctl.templates.read import MAX_BYTES, read, unreadable
 from relayctl.templates.rules.engine import check_document
 from relayctl.templates.rules.herd import herds
+from relayctl.templates.rules.ignores import silenced
 from relayctl.templates.shape import GENERAL_HELP, shape_problems
 
 _APPS_PER_PROCESS = 100
@@ -205,10 +207,20 @@ def load_tree(
     loaded = _load_all(tree, now, processes, hashes, with_digest=with_digest)
     problems = [*tree.problems, *(problem for each in loaded for problem in each.problems)]
     if now is not None:
-        problems += herds((each.app for each in loaded if each.app is not None), now)
+        crowds = herds((each.app for each in loaded if each.app is not None), now)
+        problems += [problem for problem in crowds if not _is_silenced(problem)]
     problems.sort(key=lambda problem: problem.sort_key)
     digest = digest_of("\n".join(f"{each.name} {each.digest}" for each in loaded).encode())
     return LoadedTree(root=root, apps=tuple(loaded), problems=tuple(problems), digest=digest)
+
+
+def _is_silenced(problem: Problem) -> bool:
+    """A finding over all apps comes after their files were put away, and is rare enough to open one again."""
+    try:
+        document = read(Path(problem.place.file).read_bytes(), problem.place.file)
+    except OSError:
+        return False
+    return isinstance(document, Document) and silenced(document, problem)
 
 
 def _load_all(

@@ -87,4 +87,4 @@ def is_old_boolean(text: str) -> bool:
 
 def is_old_number(text: str) -> bool:
     """Whether YAML 1.1 readers take this plain text for another number than YAML 1.2 readers do."""
-    return _OLD_NUMBER.fullmatch(text) is not None and text not in ("0", "-0", "+0")
+    return len(text) <= 64 and _OLD_NUMBER.fullmatch(text) is not None and text not in ("0", "-0", "+0")

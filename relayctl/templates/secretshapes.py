@@ -49,12 +49,15 @@ _PLACEHOLDER = re.compile(
 _SHORTEST_PASSWORD = 6
 _SHORTEST_NAMED = 12
 _LEAST_ENTROPY = 3.0
+_LONGEST_JUDGED = 8192
 
 
 def secret_in(name: str, text: str) -> SecretKind | None:
     """Why the value `text` of a key `name` is taken for a secret; None when it is not."""
     if len(text) < _SHORTEST_PASSWORD:
         return None
+    # The patterns can take quadratic time, so a long text is judged by its beginning.
+    text = text[:_LONGEST_JUDGED]
     if "-----BEGIN" in text and _PRIVATE_KEY.search(text):
         return SecretKind.KEY
     if "://" in text:
@@ -63,11 +66,12 @@ def secret_in(name: str, text: str) -> SecretKind | None:
             return SecretKind.URL
     if len(text) >= _SHORTEST_NAMED and _TOKENS.search(text):
         return SecretKind.TOKEN
-    return SecretKind.NAMED if _promises_secret(name) and _is_random(name, text) else None
+    return SecretKind.NAMED if promises_secret(name) and _is_random(name, text) else None
 
 
 @lru_cache(maxsize=1024)
-def _promises_secret(name: str) -> bool:
+def promises_secret(name: str) -> bool:
+    """Whether a key of this name is likely to hold a secret, whatever its value."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     return _NAMED.search(re.sub(r"[^A-Za-z0-9]+", "_", words).upper()) is not None
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from relayctl.core.problem import Problem
 from relayctl.templates.document import Source
-from relayctl.templates.secretshapes import secret_in
+from relayctl.templates.secretshapes import promises_secret, secret_in
 
 _ENTRY = re.compile(r"^([ \t]*(?:-[ \t]+)*)([^\s:#][^:#]*?)[ \t]*:(?:[ \t]+|$)")
 _HIDING = frozenset({"env", "secrets", '"env"', '"secrets"', "'env'", "'secrets'"})
@@ -33,7 +33,7 @@ def _safe(source: Source, line: int, text: str) -> str:
         return _stars(text, entry.end())
     if _is_in_hiding_block(source, line, text):
         return _stars(text, entry.end() if entry is not None else len(text) - len(text.lstrip()))
-    if entry is not None and secret_in(entry[2], text[entry.end() :].strip(" \t\"'")) is not None:
+    if entry is not None and promises_secret(entry[2].strip("\"'")):
         return _stars(text, entry.end())
     return _stars(text, 0) if secret_in("", text) is not None else text
 

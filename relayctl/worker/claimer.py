@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from relayctl.store.invocations import Invocations
     from relayctl.store.stream import Grant
     from relayctl.worker.fleettime import FleetTime
+    from relayctl.worker.leftovers import Leftovers
     from relayctl.worker.snapshot import LiveApp, Snapshot
 
 LEASE_MS = 7_000
@@ -57,6 +58,7 @@ class Claimer:
         *,
         invocations: Invocations,
         executor: Executor,
+        leftovers: Leftovers,
         snapshot: Callable[[], Snapshot],
         tokens: Tokens,
         time: FleetTime,
@@ -68,6 +70,7 @@ class Claimer:
         """`cap` is the longest timeout this worker grants."""
         self._invocations = invocations
         self._executor = executor
+        self._leftovers = leftovers
         self._snapshot = snapshot
         self._tokens = tokens
         self._time = time
@@ -147,6 +150,9 @@ class Claimer:
         if now >= self._sweep_at:
             self._take_back()
             self._sweep_at = now + SWEEP_S
+            if self._is_claiming:
+                live = self._snapshot().live.keys()
+                self._leftovers.end(self._time.now_ms(), live, self._tokens.next(), LEASE_MS)
         self.last_pass_at = self._clock.monotonic()
 
     # Ends

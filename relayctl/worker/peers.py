@@ -69,13 +69,22 @@ class Peers:
         """Which live worker holds which definition (its hash) of `app/schedule`."""
         return {worker: held.schedules[name] for worker, held in self._holdings.items() if name in held.schedules}
 
+    def has_app(self, app: str) -> bool:
+        """Whether any live worker has that app."""
+        return any(app in held.apps for held in self._holdings.values())
+
     def lacking(self, app: str, schedule: str) -> list[str]:
         """The live workers whose files could have that schedule and have not."""
         return [
             worker
             for worker, held in self._holdings.items()
-            if f"{app}/{schedule}" not in held.schedules and (app in held.apps or not self._records[worker].is_partial)
+            if f"{app}/{schedule}" not in held.schedules and (app in held.apps or not self._is_partial(worker))
         ]
+
+    def _is_partial(self, worker: str) -> bool:
+        # Asked from other threads than the one that updates: the record may just have gone.
+        record = self._records.get(worker)
+        return record is not None and record.is_partial
 
 
 def _by_app(records: dict[str, WorkerRecord], holdings: dict[str, Holdings]) -> dict[str, tuple[str, ...]]:

@@ -39,6 +39,7 @@ from relayctl.worker.consumer import BLOCK_MS, Consumer
 from relayctl.worker.executor import Executor
 from relayctl.worker.fleettime import FleetTime
 from relayctl.worker.health import BeatClock
+from relayctl.worker.leftovers import Leftovers
 from relayctl.worker.peers import Peers
 from relayctl.worker.reconciler import Changes, Reconciler
 from relayctl.worker.registrar import Registrar
@@ -331,6 +332,9 @@ class Worker:
         return Claimer(
             invocations=self.invocations,
             executor=self.executor,
+            leftovers=Leftovers(
+                invocations=self.invocations, definitions=self.definitions, peers=self.peers, worker=self.id
+            ),
             snapshot=lambda: self.reconciler.snapshot,
             tokens=Tokens(token),
             time=self.time,

@@ -471,7 +471,7 @@ def _server_ms(client: redis.Redis) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_invocations_live_as_the_model_says(redis_client: redis.Redis) -> None:
     machine = type("BoundLifecycle", (Lifecycle,), {"client": redis_client})
     budget = settings(
@@ -479,6 +479,7 @@ def test_invocations_live_as_the_model_says(redis_client: redis.Redis) -> None:
         stateful_step_count=40,
         deadline=None,
         print_blob=True,
+        report_multiple_bugs=False,
         database=None,
         suppress_health_check=list(HealthCheck),
     )

@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relayctl.core.pattern import Pattern, PatternError
@@ -33,6 +33,7 @@ _anything = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(_anything)
 def test_anything_is_a_pattern_or_our_error(written: Any) -> None:
     try:
@@ -41,6 +42,7 @@ def test_anything_is_a_pattern_or_our_error(written: Any) -> None:
         assert error.message
 
 
+@settings(deadline=None)
 @given(_patterns, _events)
 def test_canonical_text_means_the_same(written: dict[str, Any], event: dict[str, Any]) -> None:
     try:
@@ -52,6 +54,7 @@ def test_canonical_text_means_the_same(written: dict[str, Any], event: dict[str,
     assert again.matches(event, NOW) == pattern.matches(event, NOW)
 
 
+@settings(deadline=None)
 @given(_patterns, _events)
 def test_explanation_agrees_with_matching(written: dict[str, Any], event: dict[str, Any]) -> None:
     try:

@@ -244,7 +244,7 @@ class Registry(RuleBasedStateMachine):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_registry_orders_what_files_propose(redis_client: redis.Redis) -> None:
     machine = type("BoundRegistry", (Registry,), {"client": redis_client})
     run_state_machine_as_test(machine, settings=settings(max_examples=30, stateful_step_count=40, **BUDGET))  # type: ignore[arg-type]

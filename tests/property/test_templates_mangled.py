@@ -193,7 +193,7 @@ _json = st.recursive(
 )
 
 
-@settings(max_examples=150)
+@settings(deadline=None, max_examples=150)
 @given(st.sampled_from(list(_paths(_FULL))), _json | st.sampled_from(["a\n", "x-y", "python\n", "0s", "a b", "1/1"]))
 def test_both_validators_agree(path: tuple[str | int, ...], value: Any) -> None:
     document = _replaced(path, value)
@@ -228,7 +228,7 @@ _fields = st.lists(
 )
 
 
-@settings(max_examples=500)
+@settings(deadline=None, max_examples=500)
 @given(
     st.one_of(
         st.builds(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.cases import INVALID
 
@@ -70,6 +70,7 @@ def _answer(text: bytes, events: Any) -> Any:
     return _shape(found.root) if isinstance(found, Document) else [(each.code, each.place.line) for each in found]
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60) | _texts.map(str.encode))
 @example(b"\xef\xbb\xbf")
 @example(b"a: \xc2\x85b\n")
@@ -83,6 +84,7 @@ def test_any_bytes_are_a_document_or_problems(data: bytes) -> None:
             assert problem.place.column >= 1
 
 
+@settings(deadline=None)
 @given(_texts)
 def test_both_parsers_agree(text: str) -> None:
     fast, pure = _answer(text.encode(), fastest_events), _answer(text.encode(), pure_events)

@@ -79,5 +79,5 @@ def check_document(
             if problem.code[3] != "6" and (problem.place.line, problem.place.column) in taken:
                 continue
             found.append(problem)
-    found = ignores.apply(document, found)
+    found = ignores.apply(document, found, is_complete=now is not None)
     return secrets.masked(document, found)

@@ -24,8 +24,11 @@ class _Ignore:
     used: set[str] = field(default_factory=set)
 
 
-def apply(document: Document, problems: list[Problem]) -> list[Problem]:
-    """The problems that no comment silences, and what is wrong with the comments."""
+def apply(document: Document, problems: list[Problem], *, is_complete: bool = True) -> list[Problem]:
+    """The problems that no comment silences, and what is wrong with the comments.
+
+    `is_complete` False: rules were left out, so that an ignore of theirs is not unused.
+    """
     if _ANY.search(document.source.text) is None:
         return problems
     ignores: list[_Ignore] = []
@@ -41,9 +44,14 @@ def apply(document: Document, problems: list[Problem]) -> list[Problem]:
         else:
             by.used.add(problem.code)
     # With errors in the file some rules were not asked, and an ignore of them is not unused.
-    if not any(problem.is_error for problem in problems):
+    if is_complete and not any(problem.is_error for problem in problems):
         own.extend(_unused(document, ignores))
     return kept + own
+
+
+def silenced(document: Document, problem: Problem) -> bool:
+    """Whether a comment of the document silences this one problem."""
+    return problem not in apply(document, [problem], is_complete=False)
 
 
 def _silencer(ignores: list[_Ignore], problem: Problem) -> _Ignore | None:

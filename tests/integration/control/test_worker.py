@@ -231,7 +231,7 @@ def test_an_address_that_is_taken_stops_the_start_with_a_way_out(fleet: Fleet, s
 def test_a_worker_without_its_broker_is_live_but_not_ready_and_comes_back(
     fleet: Fleet, state: Path, verb: Verb, factory: BrokerFactory
 ) -> None:
-    fleet.tree.nightly("app")
+    fleet.tree.app("app", "- {name: tick, handler: jobs.run, every: 1s}")
     broker = factory("away")
     worker = fleet.start("--http", "127.0.0.1:0", "--drain", "1s", state=state, redis=broker.url)
     address = _reports(verb)[0]["http"]
@@ -240,7 +240,8 @@ def test_a_worker_without_its_broker_is_live_but_not_ready_and_comes_back(
     assert "broker" in _failed(_reports(verb)[0])
     assert verb("health").code == 1
     # Longer than a complete pass may take: the loops come round all the same.
-    await_fact(lambda: "pass:scheduler" in _failed(_reports(verb)[0]), "passes seem to be complete")
+    await_fact(lambda: {"pass:consumer", "due"} <= _failed(_reports(verb)[0]), "passes seem to be complete", 20)
+    assert "app/tick@" in verb("health").out
     assert _get(address, "/livez")[0] == 200
     assert _figures(address)["relay_broker_up"] == 0
     assert "relay_backlog" not in _figures(address)

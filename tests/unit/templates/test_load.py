@@ -122,3 +122,6 @@ def test_a_herd_is_one_finding_with_free_minutes(tmp_path: Path) -> None:
     assert "25 schedules fire in the minute 03:00 UTC" in found[0].message
     assert found[0].place.file.endswith("a24/template.yaml")
     assert ":00" not in found[0].help
+    crowd = _GOOD.replace("name: nightly", "name: nightly  # relay: ignore[RLY503] they must meet")
+    write_app(tmp_path, "a24", crowd)
+    assert load_tree(tmp_path, now=NOW).problems == ()

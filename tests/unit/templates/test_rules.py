@@ -181,3 +181,15 @@ def test_every_rule_is_described() -> None:
     for rule in RULES:
         assert rule.summary.endswith(".")
         assert rule.name == rule.name.lower()
+
+
+def test_without_a_clock_no_ignore_is_called_unused() -> None:
+    text = schedule('cron: "30 2 * * *"  # relay: ignore[RLY305,RLY306] known', "timezone: Europe/Rome")
+    assert checked(MODELINE + text, now=None)[1] == []
+    assert _warned(text) == []
+
+
+@pytest.mark.parametrize("text", ["-eyJ" * 200_000, "a" * 900_000 + "://x", "1_" * 400_000 + "x", "a-" * 400_000])
+def test_a_long_value_takes_no_time_to_speak_of(text: str) -> None:
+    app, _ = checked(f"{MODELINE}{SERVICE}env: {{A_TOKEN: x{text}}}\n")
+    assert app is None or app.env[0][1].endswith(text[-4:])

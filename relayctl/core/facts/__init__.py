@@ -1,0 +1,93 @@
+"""What happened, as values that logs, counters and tests listen to; one module per part of the story."""
+
+from __future__ import annotations
+
+from relayctl.core.facts.fact import (
+    Emit,
+    Fact,
+    Level,
+    all_facts,
+)
+from relayctl.core.facts.firing import (
+    Duplicate,
+    PassedOver,
+    Published,
+    PublishedLate,
+    PublishFailed,
+    SchedulerChanged,
+)
+from relayctl.core.facts.run import (
+    EventUnmatched,
+    LeaseLost,
+    MessageRejected,
+    OutputLine,
+    RunEnded,
+    RunFailed,
+    RunInterrupted,
+    RunStarted,
+)
+from relayctl.core.facts.tree import (
+    AppBroken,
+    AppLoaded,
+    AppRemoved,
+    BuildRefused,
+    RemovalHeld,
+    ScheduleBehind,
+    SourceBack,
+    SourceLost,
+)
+from relayctl.core.facts.worker import (
+    BrokerBack,
+    BrokerLost,
+    BrokerStarted,
+    BrokerWarning,
+    ClockStepped,
+    ControlUsed,
+    Draining,
+    LimitsUnenforced,
+    LoopFailed,
+    NextFiring,
+    Stopped,
+    WorkerStarted,
+)
+
+__all__ = [
+    "AppBroken",
+    "AppLoaded",
+    "AppRemoved",
+    "BrokerBack",
+    "BrokerLost",
+    "BrokerStarted",
+    "BrokerWarning",
+    "BuildRefused",
+    "ClockStepped",
+    "ControlUsed",
+    "Draining",
+    "Duplicate",
+    "Emit",
+    "EventUnmatched",
+    "Fact",
+    "LeaseLost",
+    "Level",
+    "LimitsUnenforced",
+    "LoopFailed",
+    "MessageRejected",
+    "NextFiring",
+    "OutputLine",
+    "PassedOver",
+    "PublishFailed",
+    "Published",
+    "PublishedLate",
+    "RemovalHeld",
+    "RunEnded",
+    "RunFailed",
+    "RunInterrupted",
+    "RunStarted",
+    "ScheduleBehind",
+    "SchedulerChanged",
+    "SourceBack",
+    "SourceLost",
+    "Stopped",
+    "WorkerStarted",
+    "all_facts",
+]

@@ -1,0 +1,96 @@
+"""Facts of the tree: apps that load, break, go; definitions that are superseded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from relayctl.core.facts.fact import Fact, Level
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppLoaded(Fact):
+    """An app is live in a new revision; the counts are schedules."""
+
+    event: ClassVar[str] = "app-loaded"
+    app: str
+    revision: str
+    added: int
+    changed: int
+    removed: int
+    was_broken: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppBroken(Fact):
+    """An app's template has errors; `place` is file:line, `others` the apps that are not affected."""
+
+    event: ClassVar[str] = "app-broken"
+    level: ClassVar[Level] = Level.ERROR
+    app: str
+    place: str
+    code: str
+    problem: str
+    problems: int
+    others: int
+    has_last_good: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildRefused(Fact):
+    """An app's new code cannot be loaded; the build before it goes on serving."""
+
+    event: ClassVar[str] = "build-refused"
+    level: ClassVar[Level] = Level.ERROR
+    app: str
+    revision: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppRemoved(Fact):
+    """An app left the tree and its schedules ended."""
+
+    event: ClassVar[str] = "app-removed"
+    app: str
+    schedules: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceLost(Fact):
+    """The apps directory vanished or cannot be read; everything keeps running as it was."""
+
+    event: ClassVar[str] = "source-lost"
+    level: ClassVar[Level] = Level.ERROR
+    source: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceBack(Fact):
+    """The apps directory can be read again."""
+
+    event: ClassVar[str] = "source-back"
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalHeld(Fact):
+    """A pass wants to remove too much at once and waits for consent."""
+
+    event: ClassVar[str] = "removal-held"
+    level: ClassVar[Level] = Level.WARNING
+    revision: str
+    removed: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleBehind(Fact):
+    """This checkout's definition is superseded; the fleet's one is run."""
+
+    event: ClassVar[str] = "schedule-behind"
+    level: ClassVar[Level] = Level.WARNING
+    app: str
+    schedule: str
+    reason: str

@@ -1,0 +1,103 @@
+"""A plan for programs: one JSON document, or a stream of lines. `schemas/plan.schema.json` describes both."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from relayctl.core.diff import Action, Change, Held, Plan
+from relayctl.core.fieldchange import FieldChange
+from relayctl.core.occurrence import instant_text
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from relayctl.render.plan import Setting
+
+PLAN_VERSION = 1
+
+
+def document(plan: Plan, setting: Setting) -> dict[str, Any]:
+    """The whole plan."""
+    return {
+        "v": PLAN_VERSION,
+        "now": _instant(plan.now),
+        "desired": setting.desired,
+        "running": setting.running,
+        "changes": [_change(change) for change in plan.changes],
+        "summary": _summary(plan),
+        "firings": {
+            "horizon_s": int(plan.horizon.total_seconds()),
+            "before": plan.fires_before,
+            "after": plan.fires_after,
+        },
+        "held": [_held(held) for held in plan.held],
+        "guard": setting.guard or None,
+    }
+
+
+def stream(plan: Plan, setting: Setting) -> str:
+    """A line per fact: `version`, `held`, `drift` or `planned_change`, `guard`, and `plan_summary` as the last."""
+    now = _instant(plan.now)
+    lines: list[dict[str, Any]] = [{"type": "version", "desired": setting.desired, "running": setting.running}]
+    lines += [{"type": "held", **_held(held)} for held in plan.held]
+    lines += [
+        {"type": "drift" if change.action is Action.RESTORE else "planned_change", **_change(change)}
+        for change in plan.changes
+    ]
+    if setting.guard:
+        lines.append({"type": "guard", "message": setting.guard})
+    lines.append({"type": "plan_summary", **_summary(plan), "before": plan.fires_before, "after": plan.fires_after})
+    return "".join(
+        json.dumps({"v": PLAN_VERSION, "time": now, **line}, ensure_ascii=False, separators=(",", ":")) + "\n"
+        for line in lines
+    )
+
+
+def _summary(plan: Plan) -> dict[str, int]:
+    return {
+        **{action.value: plan.count(action) for action in Action if action is not Action.KEEP},
+        "unchanged": plan.unchanged_schedules,
+        "unchanged_paused": plan.count(Action.KEEP),
+    }
+
+
+def _held(held: Held) -> dict[str, Any]:
+    broken = held.broken
+    return {"app": broken.app, "place": broken.place, "problem": broken.problem, "schedules": held.schedules}
+
+
+def _change(change: Change) -> dict[str, Any]:
+    return {
+        "action": change.action.value,
+        "item": change.item.value,
+        "app": change.app,
+        "name": change.name,
+        "when": change.when or None,
+        "handler": change.handler or None,
+        "fields": [_field(field) for field in change.fields],
+        "next_before": _instant(change.next_before),
+        "next_after": _instant(change.next_after),
+        "dst": [
+            {
+                "kind": effect.kind.value,
+                "date": effect.on.isoformat(),
+                "fires_at": [_instant(at) for at in effect.fires_at],
+            }
+            for effect in change.effects
+        ],
+        "waiting": change.waiting,
+        "worker": change.worker or None,
+        "paused_at": _instant(change.paused_at),
+        "renamed_to": change.renamed_to or None,
+    }
+
+
+def _field(field: FieldChange) -> dict[str, Any]:
+    if field.is_secret:
+        return {"name": field.name, "secret": True, "changed": True}
+    return {"name": field.name, "before": field.before, "after": field.after}
+
+
+def _instant(at: datetime | None) -> str | None:
+    return None if at is None else instant_text(at.replace(microsecond=0))
