@@ -84,7 +84,7 @@ def selection(select: str | None, ignore: str | None, *, is_strict: bool) -> Sel
 
 
 def _lint_tree(found: Linted, root: Path, now: datetime) -> None:
-    tree = load_tree(root, now=now)
+    tree = load_tree(root, now=now, with_digest=False)
     if tree.trouble is not None:
         raise NoTemplates(f"{root}: {tree.trouble}", help="name the apps directory, or make a first app: relayctl init")
     for loaded in tree.apps:

@@ -12,7 +12,7 @@ from relayctl.templates.rules.registry import BY_CODE
 
 _ANY = re.compile(r"#\s*relay\s*:\s*ignore", re.IGNORECASE)
 _FORM = re.compile(r"# ?relay: ignore\[([^\]]*)\](.*)")
-_ELSEWHERE = frozenset({"RLY307", "RLY503", "RLY504", "RLY507", "RLY605", "RLY705", "RLY706"})
+_ELSEWHERE = frozenset({"RLY503", "RLY705", "RLY706"})
 """Judged against other apps or the running fleet, so that one file cannot say an ignore of them is unused."""
 
 

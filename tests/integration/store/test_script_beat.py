@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.storedesk import T0_MS
 
+from relayctl.core.running import BrokenApp
 from relayctl.errors import ModeConflict
 from relayctl.store.fleet import RECORD_LIFE_MS, Holdings, WorkerRecord
 
@@ -25,7 +26,9 @@ RECORD = WorkerRecord(
     holdings_seq=3,
     evaluator="1",
     tzdata="2026.1",
-    broken=("mail",),
+    broken=(
+        BrokenApp(app="mail", place="mail/template.yaml:3:1", problem="unknown key", since="2027-01-15T08:00:00Z"),
+    ),
 )
 
 

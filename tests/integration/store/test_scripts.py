@@ -181,7 +181,7 @@ def test_includes_are_resolved_once(name: str) -> None:
 
 
 def test_no_other_module_spells_a_key() -> None:
-    spelled = re.compile(r"""f?["']\{(?:relay|ns|namespace|self\._prefix)\}""")
+    spelled = re.compile(r"""f?["']\{(?:relay|ns|namespace|self\._prefix)\}:\S""")
     found = [str(path) for path in _modules(PACKAGE) if path.name != "keys.py" and spelled.search(path.read_text())]
     assert found == []
 

@@ -10,7 +10,7 @@ from relayctl.templates.load import load_tree
 from relayctl.templates.rules.registry import BY_CODE, RULES
 
 _CASES = invalid_cases()
-_ELSEWHERE = {"RLY109", "RLY110", "RLY307", "RLY406", "RLY503", "RLY507", "RLY605", "RLY705", "RLY707"}
+_ELSEWHERE = {"RLY503", "RLY705", "RLY707"}
 """Judged at plan time, over several apps, or needing a link that a checkout cannot carry."""
 
 
