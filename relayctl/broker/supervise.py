@@ -124,10 +124,12 @@ class EmbeddedBroker:
         watcher, self._watcher = self._watcher, None
         if watcher is not None and watcher is not threading.current_thread():
             watcher.join()
-        self._presence.release()
         with self._mutex:
             self._drop_server()
             self._endpoint = None
+            if self.state.path.is_dir():
+                self._presence.remove()
+                self._lock.remove()
 
     def recover(self, *, is_socket_lost: bool) -> Endpoint:
         """Start or attach after the server was seen gone, or its socket file was removed from under it."""

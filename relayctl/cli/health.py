@@ -32,7 +32,7 @@ def health(context: typer.Context) -> None:
     reports = [_report(answer) for answer in ask_all(desk, "health", {}, within_s=_WITHIN_S)]
     is_sound = bool(reports) and all(report.is_ready for report in reports)
     desk.deliver({
-        "text": lambda: text(reports, is_verbose=desk.is_verbose),
+        "text": lambda: exits.harmless(text(reports, is_verbose=desk.is_verbose)),
         "json": lambda: to_json(as_document(reports, is_sound=is_sound)),
     })  # fmt: skip
     if not reports:

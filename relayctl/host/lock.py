@@ -29,7 +29,11 @@ class Holder:
 
 
 class FileLock:
-    """An exclusive advisory lock on a file that is never removed (removing it would let two hold it)."""
+    """An exclusive advisory lock on a file.
+
+    Only an exclusive holder removes the file, and whoever locks a file looks whether it is still the one at the path:
+    otherwise two could hold the lock, each on a file of its own.
+    """
 
     __slots__ = ("_clock", "_fd", "path")
 
@@ -42,15 +46,9 @@ class FileLock:
         """Take the lock if it is free; False at once if another holds it, also another object of this process."""
         if self._fd is not None:
             return False
-        fd = self._open()
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(fd)
+        fd = self._locked(fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if fd is None:
             return False
-        except OSError as error:
-            os.close(fd)
-            raise self._failure(error) from error
         self._fd = fd
         self.record(os.getpid())
         return True
@@ -60,15 +58,8 @@ class FileLock:
 
         Waits for an exclusive holder; use it for files that are locked exclusively for an instant at most.
         """
-        if self._fd is not None:
-            return
-        fd = self._open()
-        try:
-            fcntl.flock(fd, fcntl.LOCK_SH)
-        except OSError as error:
-            os.close(fd)
-            raise self._failure(error) from error
-        self._fd = fd
+        if self._fd is None:
+            self._fd = self._locked(fcntl.LOCK_SH)
 
     def release(self) -> None:
         """Free the lock, for a process that inherited it too. Harmless when not held."""
@@ -80,6 +71,14 @@ class FileLock:
         with suppress(OSError):
             fcntl.flock(fd, fcntl.LOCK_UN)
         os.close(fd)
+
+    def remove(self) -> None:
+        """Leave no file behind if nobody holds the lock now; free it first where it is held here. Harmless to repeat."""
+        self.release()
+        if self.path.exists() and self.try_acquire():
+            with suppress(OSError):
+                self.path.unlink()
+            self.release()
 
     def hand_over(self) -> None:
         """Forget the lock without freeing it: it now lasts as long as the child that inherited `fileno`."""
@@ -117,13 +116,10 @@ class FileLock:
             return True
         if not self.path.exists():
             return False
-        fd = self._open()
-        try:
-            fcntl.flock(fd, (fcntl.LOCK_EX if counting_shared else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-        except BlockingIOError:
+        fd = self._locked((fcntl.LOCK_EX if counting_shared else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        if fd is None:
             return True
-        finally:
-            os.close(fd)
+        os.close(fd)
         return False
 
     def __enter__(self) -> Self:
@@ -137,6 +133,30 @@ class FileLock:
     def _holder_text(self) -> str:
         holder = self.holder()
         return f" by process {holder.pid} since {holder.since_at.isoformat()}" if holder else ""
+
+    def _locked(self, how: int) -> int | None:
+        """A descriptor of the file at the path, locked; None if another holds it."""
+        while True:
+            fd = self._open()
+            try:
+                fcntl.flock(fd, how)
+            except BlockingIOError:
+                os.close(fd)
+                return None
+            except OSError as error:
+                os.close(fd)
+                raise self._failure(error) from error
+            if self._is_current(fd):
+                return fd
+            os.close(fd)
+
+    def _is_current(self, fd: int) -> bool:
+        try:
+            found = self.path.stat()
+        except OSError:
+            return False
+        own = os.fstat(fd)
+        return (own.st_dev, own.st_ino) == (found.st_dev, found.st_ino)
 
     def _open(self) -> int:
         try:

@@ -103,6 +103,7 @@ class ControlSocket:
             serving = list(self._serving)
         for thread in serving:
             thread.join(max(0.0, until - time.monotonic()))
+        self._guard.remove()
 
     def _accept(self) -> None:
         listener = self._listener

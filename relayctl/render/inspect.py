@@ -105,7 +105,7 @@ def _tally(table: Table) -> str:
 
 def table_document(table: Table) -> dict[str, Any]:
     """A versioned document with every row that was asked for."""
-    return {"v": 1, "now": instant_text(table.now), "schedules": [_row_document(row) for row in table.rows]}
+    return {"v": 1, "now": instant_text(table.now.replace(microsecond=0)), "schedules": [_row_document(row) for row in table.rows]}
 
 
 def detail_text(detail: Detail, width: int) -> str:
@@ -134,7 +134,7 @@ def detail_document(detail: Detail) -> dict[str, Any]:
     schedule = detail.row.schedule
     return {
         "v": 1,
-        "now": instant_text(detail.ahead.now),
+        "now": instant_text(detail.ahead.now.replace(microsecond=0)),
         **_row_document(detail.row),
         **firing.as_document(schedule.trigger, detail.ahead, detail.caveats),
         "handler_at": detail.handler_at,

@@ -29,11 +29,11 @@ _WORDS = {
     Action.REMOVE: "remove",
     Action.RESTORE: "drift, will be restored",
     Action.REFIRE: "same definition, different firings",
-    Action.KEEP: "paused",
+    Action.KEEP: "stays paused",
 }
 _LABEL = 18
 _INDENT = 6
-_LONGEST_NAME = 40
+_LONGEST_NAME = 32
 _LONGEST_VALUE = 200
 _MOST_EFFECTS = 2
 
@@ -65,7 +65,8 @@ def text(plan: Plan, setting: Setting) -> str:
             lines += block
     if rows:
         lines.append("")
-    lines += [_closing(plan, setting), *_consequences(plan)]
+    for line in (_closing(plan, setting), *_consequences(plan)):
+        lines += _wrapped("", line, setting.width)
     if setting.guard:
         lines += _wrapped("warning: ", setting.guard, setting.width)
     return "\n".join(lines) + "\n"
@@ -104,7 +105,8 @@ def _name_width(plan: Plan, setting: Setting) -> int:
     names = [_label(change.item, change.name) for change in plan.changes]
     if setting.shows_unchanged:
         names += [_label(item, name) for item, _, name in plan.unchanged]
-    return min(max([_LABEL + 2, *map(len, names)]), _LONGEST_NAME)
+    # A few long names stick out rather than push everything else to the right.
+    return max([_LABEL + 2, *(len(name) for name in names if len(name) <= _LONGEST_NAME)])
 
 
 def _change(change: Change, now: datetime, setting: Setting, wide: int) -> list[str]:
@@ -125,13 +127,13 @@ def _label(item: Item, name: str) -> str:
 
 
 def _verb(change: Change) -> str:
-    if change.action is Action.KEEP:
-        return f"paused since {_instant(change.paused_at, UTC)}, stays paused"
     return _WORDS[change.action] + (f" on {change.worker}" if change.worker else "")
 
 
 def _extra(change: Change) -> list[str]:
     """What stands behind the verb where there is room."""
+    if change.action is Action.KEEP:
+        return [f"since {_instant(change.paused_at, UTC)}"]
     if change.item is not Item.SCHEDULE or change.action not in {Action.CREATE, Action.REMOVE}:
         return []
     handler = [f"→ {change.handler}"] if change.action is Action.CREATE and change.handler else []
@@ -143,9 +145,13 @@ def _detail(label: str, value: str, width: int) -> list[str]:
 
 
 def _wrapped(head: str, value: str, width: int) -> list[str]:
-    """The value behind its label, its further lines below the first."""
+    """The value behind its label, its further lines below the first; what is old and what is new break apart first."""
     room = max(width - len(head), 20)
-    parts = [value] if len(value) <= room else wrap(value, room, break_on_hyphens=False)
+    if len(value) <= room:
+        return [f"{head}{value}".rstrip()]
+    old, arrow, new = value.rpartition("  →  ")
+    pieces = [old, f"→  {new}"] if arrow else [value]
+    parts = [part for piece in pieces for part in wrap(piece, room, break_on_hyphens=False)]
     return [f"{head if place == 0 else ' ' * len(head)}{part}".rstrip() for place, part in enumerate(parts)]
 
 

@@ -7,6 +7,7 @@ name is in `docs/operations.md`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from relayctl.worker.health import Vitals
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-SCHEDULER_STATES = ("running", "offline", "degraded", "unavailable")
+SCHEDULER_STATES = ("running", "offline")
 _RUN_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600)
 _LATE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600, 3600)
 
@@ -165,7 +166,9 @@ class CountedStream(Stream):
 
     def route(self, orders: Sequence[RouteOrder], *, lease_ms: int, now_ms: int | None = None) -> list[list[str]]:
         answers = super().route(orders, lease_ms=lease_ms, now_ms=now_ms)
-        self._on_routed(orders)
+        # What was granted must run, whatever becomes of the figures.
+        with suppress(Exception):
+            self._on_routed(orders)
         return answers
 
 

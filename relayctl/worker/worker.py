@@ -99,10 +99,8 @@ class Worker:
         emit: Emit,
         on_routed: Callable[[Sequence[RouteOrder]], None] | None = None,
     ) -> None:
-        """`watch` makes what gives hints about the source; without it, only the periodic look finds changes.
-
-        `on_routed` hears of every batch of the stream that has been routed.
-        """
+        """`watch` makes what gives hints about the source (else only the periodic look finds changes), `on_routed`
+        hears of every batch of the stream that has been routed."""
         self._target = target
         self._keys = keys
         self._source = source

@@ -6,7 +6,7 @@ import json
 import random
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.described import NOW, SECRET, apps, described, running, sample, trees
 
@@ -25,6 +25,7 @@ def _plan(desired: dict[str, Description], now: dict[str, Description]) -> Plan:
     return make_plan(desired, running(now), now=NOW)
 
 
+@settings(max_examples=40)
 @given(trees)
 def test_nothing_differs_from_itself(tree: dict[str, App]) -> None:
     found = described(tree)
@@ -34,6 +35,7 @@ def test_nothing_differs_from_itself(tree: dict[str, App]) -> None:
     assert plan.fires_before == plan.fires_after
 
 
+@settings(max_examples=40)
 @given(trees, trees)
 def test_a_plan_leads_from_one_to_the_other(one: dict[str, App], other: dict[str, App]) -> None:
     before, after = described(one), described(other)
@@ -101,6 +103,7 @@ def _parts(each: Description) -> dict[Item, dict[str, dict[str, str]]]:
     }
 
 
+@settings(max_examples=40)
 @given(apps("billing"), apps("billing"), st.data())
 def test_an_edit_of_one_schedule_touches_only_its_name(app: App, donor: App, data: st.DataObject) -> None:
     if not app.schedules or not donor.schedules:
@@ -112,12 +115,13 @@ def test_an_edit_of_one_schedule_touches_only_its_name(app: App, donor: App, dat
     assert {(change.item, change.name) for change in plan.changes} <= {(Item.SCHEDULE, chosen.name)}
 
 
+@settings(max_examples=40)
 @given(trees, trees, st.randoms(use_true_random=False))
 def test_order_never_matters(one: dict[str, App], other: dict[str, App], chance: random.Random) -> None:
     before, after = described(one), described(other)
     mixed = {name: _shuffled(each, chance) for name, each in reversed(after.items())}
     plan, again = _plan(after, before), _plan(mixed, before)
-    assert render.text(plan, SETTING) == render.text(again, SETTING) or _sets(plan) == _sets(again)
+    assert _sets(plan) == _sets(again)
     assert _plan(mixed, after).changes == ()
 
 
@@ -137,9 +141,12 @@ def _shuffled(each: Description, chance: random.Random) -> Description:
 
 
 def _sets(plan: Plan) -> list[object]:
-    return [replace(change, fields=tuple(sorted(change.fields, key=lambda field: field.name))) for change in plan.changes]
+    return [
+        replace(change, fields=tuple(sorted(change.fields, key=lambda field: field.name))) for change in plan.changes
+    ]
 
 
+@settings(max_examples=40)
 @given(trees, trees, st.sampled_from([40, 80, 120]))
 def test_no_value_of_the_environment_is_ever_shown(one: dict[str, App], other: dict[str, App], width: int) -> None:
     before, after = described(one), described(other)
@@ -150,7 +157,12 @@ def test_no_value_of_the_environment_is_ever_shown(one: dict[str, App], other: d
         broken=[BrokenApp(app="zebra", place="apps/zebra/template.yaml:1", problem="RLY101 unknown key")],
     )
     setting = replace(SETTING, width=width, shows_unchanged=True)
-    digests = [value for each in (*before.values(), *after.values()) for name, value in each.settings.items() if name.startswith("env.")]
+    digests = [
+        value
+        for each in (*before.values(), *after.values())
+        for name, value in each.settings.items()
+        if name.startswith("env.")
+    ]
     for shown in (
         render.text(plan, setting),
         render.markdown(plan, setting),
@@ -161,6 +173,7 @@ def test_no_value_of_the_environment_is_ever_shown(one: dict[str, App], other: d
         assert not any(digest in shown for digest in digests)
 
 
+@settings(max_examples=40)
 @given(trees)
 def test_what_a_worker_reports_survives_the_wire(tree: dict[str, App]) -> None:
     for each in described(tree).values():
@@ -168,6 +181,7 @@ def test_what_a_worker_reports_survives_the_wire(tree: dict[str, App]) -> None:
         assert SECRET not in each.to_json()
 
 
+@settings(max_examples=40)
 @given(trees)
 def test_the_registry_alone_knows_when_and_claims_nothing_else(tree: dict[str, App]) -> None:
     found = described(tree)

@@ -77,7 +77,7 @@ def record(worker: str, **changes: Any) -> WorkerRecord:
 class Workbench:
     """A worker named `worker` on the tree `root`. `facts` is what it told."""
 
-    def __init__(self, client: redis.Redis, root: Path, worker: str = "w1") -> None:
+    def __init__(self, client: redis.Redis, root: Path, worker: str = "w1", clock: Any = None) -> None:
         self.client: Any = client
         self.root = root
         root.mkdir(parents=True, exist_ok=True)
@@ -85,7 +85,7 @@ class Workbench:
         self.worker = worker
         self.facts: list[Fact] = []
         self.swaps: list[Changes] = []
-        self.clock = HeldClock(datetime.now(UTC))
+        self.clock: Any = clock or HeldClock(datetime.now(UTC))
         self.time = FleetTime(self.clock)
         self.fleet = Fleet(client, self.keys)
         self.stream = Stream(client, self.keys)

@@ -92,7 +92,7 @@ def test_a_worker_and_a_producer_live_under_the_documented_rules(
     guarded.pass_time(2, schedule="tock")
     state = str(guarded.root / "state-0")
     health = inside(capsys, "health", "-v", "--state-dir", state)
-    assert health.code == 0, health.out
+    assert health.code == 0, health.out + health.err
     assert worker.stop() == 0
     assert not worker.told("loop-failed") and not worker.told("publish-failed")
     assert "open-sesame" not in worker.story() + json.dumps(worker.facts)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
+import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -13,7 +15,7 @@ from typing import Any
 
 import pytest
 from support.broker import BrokerFactory, await_fact
-from support.console import Answer, inside
+from support.console import Answer, command, inside, plain
 from support.fleet import Fleet
 
 from relayctl.host.client import submit
@@ -56,6 +58,11 @@ def _reports(verb: Verb) -> list[dict[str, Any]]:
     return document["workers"]
 
 
+def _await_ready(verb: Verb) -> None:
+    """A worker tells that it has started a moment before its loops are up."""
+    await_fact(lambda: verb("health").code == 0, "the workers do not become ready")
+
+
 def _failed(report: dict[str, Any]) -> set[str]:
     return {check["name"] for check in report["checks"] if not check["is_ok"]}
 
@@ -83,9 +90,10 @@ def test_two_workers_on_one_directory_have_a_socket_each_and_leave_none(fleet: F
     fleet.tree.nightly("app")
     workers = [fleet.start(state=state), fleet.start(state=state)]
     assert len(_sockets(state)) == 2
+    _await_ready(verb)
     reports = _reports(verb)
     assert {report["pid"] for report in reports} == {worker.pid for worker in workers}
-    assert all(report["ready"] and report["live"] and report["schedules"] == 1 for report in reports)
+    assert all(report["live"] and report["schedules"] == 1 for report in reports)
     sound = verb("health")
     assert (sound.code, sound.err) == (0, "") and sound.out.count(": sound; pid ") == 2
     assert workers[0].stop(signal.SIGTERM) == 0
@@ -157,6 +165,24 @@ def test_held_removals_wait_for_consent_through_the_worker(fleet: Fleet, state: 
     worker.await_told("app-removed", app="only")
 
 
+def test_an_interrupted_wait_ends_at_once_and_says_so(fleet: Fleet, state: Path) -> None:
+    StateDir(state).create()
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(state / "control-00000001.sock"))
+        silent.listen()
+        waiting = subprocess.Popen(
+            command("reconcile", "--state-dir", str(state)), env=plain(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        # The first connection asks whether the socket is alive, the second carries the request.
+        silent.settimeout(15)
+        silent.accept()[0].close()
+        with silent.accept()[0] as asked:
+            assert json.loads(asked.recv(1000))["path"] == "reconcile"
+            waiting.send_signal(signal.SIGINT)
+            out, err = waiting.communicate(timeout=10)
+    assert (waiting.returncode, out, err) == (130, b"", b"interrupted\n")
+
+
 def test_reconcile_without_a_worker_says_the_way_out(verb: Verb) -> None:
     answer = verb("reconcile")
     assert answer.code == 3 and "relayctl serve" in answer.err
@@ -184,6 +210,7 @@ def test_probes_and_figures(fleet: Fleet, state: Path, verb: Verb) -> None:
         events="- {handler: jobs.on_event, pattern: {kind: [wanted]}}\n- {handler: jobs.on_bad_event, pattern: {kind: [bad]}, retries: 0}",
     )
     fleet.start("--http", "127.0.0.1:0", state=state)
+    _await_ready(verb)
     address = _reports(verb)[0]["http"]
     assert _get(address, "/livez")[0] == 200
     status, body = _get(address, "/readyz")
@@ -217,8 +244,6 @@ def test_probes_and_figures(fleet: Fleet, state: Path, verb: Verb) -> None:
 
 
 def test_an_address_that_is_taken_stops_the_start_with_a_way_out(fleet: Fleet, state: Path) -> None:
-    import socket
-
     fleet.tree.nightly("app")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         worker = fleet.start("--http", f"127.0.0.1:{taken.getsockname()[1]}", state=state, wait=False)
@@ -228,12 +253,14 @@ def test_an_address_that_is_taken_stops_the_start_with_a_way_out(fleet: Fleet, s
 
 
 @pytest.mark.fault
+@pytest.mark.slow
 def test_a_worker_without_its_broker_is_live_but_not_ready_and_comes_back(
     fleet: Fleet, state: Path, verb: Verb, factory: BrokerFactory
 ) -> None:
     fleet.tree.app("app", "- {name: tick, handler: jobs.run, every: 1s}")
     broker = factory("away")
     worker = fleet.start("--http", "127.0.0.1:0", "--drain", "1s", state=state, redis=broker.url)
+    _await_ready(verb)
     address = _reports(verb)[0]["http"]
     broker.kill()
     await_fact(lambda: _get(address, "/readyz")[0] == 503, "it stays ready")

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from datetime import UTC, datetime
 
 import pytest
@@ -119,3 +120,46 @@ def test_handed_over_it_lasts_as_long_as_the_child(path):
     child.wait()
     assert other.try_acquire()
     other.release()
+
+
+def test_remove_leaves_no_file_when_nobody_holds_it(path):
+    lock = FileLock(path, CLOCK)
+    assert lock.try_acquire()
+    lock.remove()
+    assert not lock.path.exists()
+    assert lock.try_acquire()
+    lock.release()
+
+
+def test_remove_leaves_the_file_of_another_holder(path):
+    holder, other = (FileLock(path, CLOCK) for _ in range(2))
+    holder.share()
+    other.remove()
+    assert holder.path.exists()
+    assert other.is_held(counting_shared=True)
+    holder.release()
+
+
+def test_whoever_opened_a_file_that_was_removed_meanwhile_locks_the_new_one(path):
+    # Threads that acquire, count themselves and remove: were a removed file ever enough, two would be inside at once.
+    inside, most, rounds = [0], [0], 60
+    mutex = threading.Lock()
+
+    def work():
+        for _ in range(rounds):
+            lock = FileLock(path, CLOCK)
+            while not lock.try_acquire():
+                pass
+            with mutex:
+                inside[0] += 1
+                most[0] = max(most[0], inside[0])
+            with mutex:
+                inside[0] -= 1
+            lock.remove()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most[0] == 1

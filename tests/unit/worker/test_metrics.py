@@ -96,6 +96,7 @@ def test_a_listener_that_fails_keeps_no_other_from_hearing() -> None:
     def broken(_fact: Fact) -> None:
         raise ValueError
 
+    fact = _fact(facts.ClockStepped)
     fan_out(broken, heard.append)(fact)
     assert heard == [fact]
 

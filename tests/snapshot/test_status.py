@@ -1,0 +1,101 @@
+"""What the state of a fleet looks like: all well, and with everything that can be odd."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+from support.described import NOW
+from syrupy.assertion import SnapshotAssertion
+
+from relayctl.core.running import BrokenApp
+from relayctl.core.standing import Health, Standing, Sync
+from relayctl.render import status as render
+from relayctl.render.status import Status, WorkerLine
+
+BROKEN = BrokenApp(
+    app="crm",
+    place="apps/crm/template.yaml:22",
+    problem='RLY101 unknown key "retires" in schedules[0] "sync-contacts"',
+    since="2026-09-29T09:40:00Z",
+)
+
+
+def _worker(name: str, *broken: BrokenApp, drift: int = 0, notes: tuple[str, ...] = ()) -> WorkerLine:
+    return WorkerLine(
+        id=name,
+        version="0.1.0",
+        apps=3,
+        beat_age=timedelta(seconds=1.4),
+        up=timedelta(days=2, hours=3),
+        drift=drift,
+        broken=broken,
+        tzdata="2026f",
+        evaluator="1",
+        source="directory apps",
+        notes=notes,
+        is_publishing=True,
+    )
+
+
+def _standing(name: str, sync: Sync, health: Health, detail: str = "", waiting: int = 0) -> Standing:
+    paused = health is Health.PAUSED
+    return Standing(
+        app="crm",
+        schedule=name,
+        sync=sync,
+        health=health,
+        next_at=None if paused else NOW + timedelta(minutes=75),
+        waiting=waiting,
+        detail=detail,
+    )
+
+
+def _status(*schedules: Standing, workers: tuple[WorkerLine, ...], checks: tuple[str, ...] = ()) -> Status:
+    return Status(
+        now=NOW,
+        broker="redis://broker:6379 · valkey 8.1.0",
+        namespace="relay",
+        mode="pull",
+        backlog=1,
+        workers=workers,
+        schedules=schedules,
+        checks=checks,
+    )
+
+
+WELL = _status(_standing("sync", Sync.SYNCED, Health.HEALTHY), workers=(_worker("web-1"),))
+ODD = _status(
+    _standing("fine", Sync.SYNCED, Health.HEALTHY),
+    _standing("failing", Sync.SYNCED, Health.FAILING, "exit 3"),
+    _standing("held", Sync.HELD, Health.HEALTHY, "apps/crm/template.yaml:22 RLY101; the last good one runs"),
+    _standing("odd", Sync.OUT_OF_SYNC, Health.HEALTHY, "other definition on web-2", waiting=2),
+    _standing("overdue", Sync.SYNCED, Health.OVERDUE, "due at 2026-09-29 10:00:00Z and not published"),
+    _standing("paused", Sync.SYNCED, Health.PAUSED),
+    _standing("nobody", Sync.UNKNOWN, Health.HEALTHY, "no live worker has it"),
+    workers=(_worker("web-1", BROKEN), _worker("web-2", BROKEN, drift=1, notes=("memory is limited per process",))),
+    checks=("clock     this machine is 4.0 s ahead of the broker",),
+)
+NOBODY = _status(_standing("nobody", Sync.UNKNOWN, Health.HEALTHY, "no live worker has it"), workers=())
+CASES = {"well": WELL, "odd": ODD, "nobody": NOBODY}
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("case", CASES)
+def test_text(case: str, width: int, golden: SnapshotAssertion) -> None:
+    assert render.text(CASES[case], width=width, with_workers=True, with_counts=False, with_checks=True) == golden
+
+
+def test_counts(golden: SnapshotAssertion) -> None:
+    assert render.text(ODD, width=80, with_workers=False, with_counts=True, with_checks=False) == golden
+
+
+def test_json(golden: SnapshotAssertion) -> None:
+    assert json.dumps(render.document(ODD), indent=2) + "\n" == golden
+
+
+def test_what_counts_as_drift() -> None:
+    assert not WELL.has_drift
+    assert ODD.has_drift
+    assert NOBODY.has_drift

@@ -1,0 +1,167 @@
+"""Keeping the registry and the files in step: who is behind, who may take over, what is an orphan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from support.workbench import Workbench, every, generation
+
+from relayctl.store.definitions import Mode, Proposal
+from relayctl.worker.registrar import ADOPT_AFTER_S
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAME = ("app", "tick")
+
+
+def newer(bench: Workbench, seconds: int = 2) -> str:
+    """A peer deploys another definition; its hash."""
+    made = generation(every(seconds), 0)
+    proposal = Proposal(app="app", schedule="tick", mode=Mode.START, hash=made.hash, spec=made.spec)
+    bench.definitions.register([proposal])
+    return made.hash
+
+
+def test_a_superseded_worker_fires_the_heads_definition(bench: Workbench) -> None:
+    bench.app("app", "name: tick, every: 1s")
+    bench.look()
+    newer(bench)
+    bench.look()
+    assert set(bench.registrar.behind) == {NAME}
+    assert bench.reconciler.drift == 1
+    [fact] = bench.told("schedule-behind")
+    assert fact.reason == "the fleet runs a newer definition"
+    at = bench.scheduler.armed()[NAME]
+    assert at is not None
+    assert at % 2 == 0
+
+
+def test_it_takes_over_thirty_seconds_after_the_last_holder_and_not_before(bench: Workbench) -> None:
+    bench.app("app", "name: tick, every: 1s")
+    bench.look()
+    held = newer(bench)
+    bench.peer("w2", {"app/tick": held})
+    bench.look(after_s=2)
+    bench.look(after_s=ADOPT_AFTER_S + 5)
+    assert bench.gen() == 2
+    bench.fleet.leave("w2")
+    bench.look(after_s=2)
+    bench.look(after_s=ADOPT_AFTER_S - 5)
+    assert bench.gen() == 2
+    bench.look(after_s=6)
+    assert bench.gen() == 3
+    assert bench.registrar.behind == {}
+    bench.look(after_s=ADOPT_AFTER_S * 2)
+    assert bench.gen() == 3
+
+
+def test_a_live_edit_back_to_old_content_is_a_revert(bench: Workbench) -> None:
+    bench.app("app", "name: tick, every: 1s")
+    bench.look()
+    bench.app("app", "name: tick, every: 2s")
+    bench.look()
+    bench.app("app", "name: tick, every: 1s")
+    bench.look()
+    assert bench.gen() == 3
+    assert bench.registrar.behind == {}
+
+
+def test_a_slow_checkout_does_not_drag_the_fleet_back(bench: Workbench, tmp_path: Path) -> None:
+    slow = Workbench(bench.client, tmp_path / "slow", worker="w2")
+    for each in (bench, slow):
+        each.app("app", "name: tick, every: 1s")
+        each.look()
+    for seconds in (2, 3):
+        bench.app("app", f"name: tick, every: {seconds}s")
+        bench.look()
+    assert bench.gen() == 3
+    slow.app("app", "name: tick, every: 2s")
+    slow.look()
+    assert bench.gen() == 3
+    assert set(slow.registrar.behind) == {NAME}
+    slow.app("app", "name: tick, every: 3s")
+    slow.look()
+    assert (bench.gen(), slow.registrar.behind) == (3, {})
+
+
+def test_an_edit_that_moves_no_firing_makes_no_generation(bench: Workbench) -> None:
+    bench.app("app", "name: tick, every: 60s, timeout: 5s", "name: other, every: 60s")
+    bench.look()
+    stamps = {job.name: job.stamp for job in bench.scheduler._agenda}
+    bench.app("app", "name: tick, every: 1m, timeout: 9s, retries: 1", "name: other, every: 60s")
+    bench.look()
+    assert {job.name: job.stamp for job in bench.scheduler._agenda} == stamps
+    assert bench.gen() == 1
+    assert len(bench.swaps) == 2
+
+
+def test_a_removed_schedule_is_not_brought_back_while_a_peer_lacks_it(bench: Workbench) -> None:
+    bench.app("app", "name: tick, every: 1s", "name: other, every: 1s")
+    bench.look()
+    bench.definitions.register(
+        [Proposal(app="app", schedule="tick", mode=Mode.EDIT, hash="tombstone", spec="", held_gen=1)]
+    )
+    bench.peer("w2", {"app/other": "x"})
+    bench.look(after_s=2)
+    bench.look(after_s=ADOPT_AFTER_S + 5)
+    assert (bench.gen(), bench.head()["hash"]) == (2, "tombstone")
+    bench.fleet.leave("w2")
+    bench.look(after_s=2)
+    bench.look(after_s=ADOPT_AFTER_S + 5)
+    assert (bench.gen(), bench.head()["hash"] != "tombstone") == (3, True)
+
+
+def test_a_worker_for_other_apps_holds_no_removal(bench: Workbench) -> None:
+    bench.app("app", "name: tick, every: 1s")
+    bench.look()
+    bench.definitions.register(
+        [Proposal(app="app", schedule="tick", mode=Mode.EDIT, hash="tombstone", spec="", held_gen=1)]
+    )
+    bench.peer("w2", {}, apps=["elsewhere"], is_partial=True)
+    bench.look(after_s=2)
+    bench.look(after_s=ADOPT_AFTER_S + 5)
+    assert bench.gen() == 3
+
+
+def test_orphans_are_removed_when_nobody_held_them_for_long(bench: Workbench) -> None:
+    bench.app("app", *(f"name: s{number}, every: 60s" for number in range(9)))
+    newer(bench)
+    bench.look()
+    bench.look(after_s=ADOPT_AFTER_S - 2)
+    assert bench.head()["hash"] != "tombstone"
+    bench.look(after_s=4)
+    assert bench.head()["hash"] == "tombstone"
+
+
+def test_too_many_orphans_wait_for_consent(bench: Workbench) -> None:
+    bench.app("app", "name: mine, every: 60s")
+    for number in range(8):
+        made = generation(every(60, f"s{number}"), 0)
+        bench.definitions.register(
+            [Proposal(app="gone", schedule=f"s{number}", mode=Mode.START, hash=made.hash, spec=made.spec)]
+        )
+    bench.look()
+    bench.look(after_s=ADOPT_AFTER_S + 2)
+    bench.look(after_s=3)
+    [fact] = bench.told("removal-held")
+    assert (fact.removed, fact.total) == (8, 9)
+    assert bench.head("gone", "s0")["hash"] != "tombstone"
+    bench.fleet.consent(fact.revision)
+    bench.look(after_s=3)
+    assert bench.head("gone", "s0")["hash"] == "tombstone"
+
+
+def test_a_flushed_registry_is_filled_again_from_now(bench: Workbench) -> None:
+    bench.app("app", "name: tick, every: 1s")
+    bench.look()
+    bench.app("app", "name: tick, every: 2s")
+    bench.look()
+    assert bench.gen() == 2
+    bench.client.flushall()
+    bench.look(after_s=2)
+    bench.look(after_s=2)
+    assert bench.gen() == 1
+    assert int(bench.head()["from"]) > (bench.now() - 5) * 1000
+    bench.tick()
+    assert all(at * 1000 >= int(bench.head()["from"]) for at in bench.published())
