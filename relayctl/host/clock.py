@@ -1,6 +1,6 @@
 """The one place that reads a clock: wall time, monotonic time and waiting, as one object that is handed around.
 
-`HeldClock` is for tests and `relayctl.testing`: its time passes only when told to. Neither schedules anything.
+`HeldClock` is for tests: its time passes only when told to. Neither schedules anything.
 """
 
 from __future__ import annotations

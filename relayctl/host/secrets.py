@@ -1,4 +1,4 @@
-"""Secret values by reference: a mounted directory first, then the local store; and masking them in text.
+"""Secret values by reference: a mounted directory first, then the local store. What handlers print is masked elsewhere.
 
 Values are read anew on every call, so that a rotation needs no restart, and appear in no error or repr.
 """
@@ -10,28 +10,11 @@ import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from relayctl.core.names import is_name
 from relayctl.errors import FileFailure, SecretMissing, UsageError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-MASK = "********"
 MAX_SECRET_BYTES = 1 << 20
-# Shorter values would turn half of any text into stars and hide nothing.
-_SHORTEST_MASKED = 3
-
-
-def mask(text: str, values: Iterable[str]) -> str:
-    """`text` with every one of `values` replaced by stars, and every longer line of a value of several lines."""
-    wanted = {part for value in values for part in (value, value.strip(), *value.splitlines())}
-    # The longest first, or a value that contains another would leave its rest visible.
-    for part in sorted(wanted, key=len, reverse=True):
-        if len(part.strip()) >= _SHORTEST_MASKED:
-            text = text.replace(part, MASK)
-    return text
 
 
 class SecretStore:

@@ -90,7 +90,7 @@ def peer_uid(connection: socket.socket) -> int | None:
     """The user at the other end, or None where this system does not tell (then the file's mode alone guards it)."""
     if sys.platform != "linux":
         return None
-    _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    _, uid, _ = struct.unpack("iII", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     return int(uid)
 
 

@@ -50,11 +50,6 @@ class StateDir:
         self.worker_identity = self.path / "worker-id"
         self.runtime_record = self.path / "runtime-dir"
 
-    @classmethod
-    def beside(cls, apps_dir: Path | str) -> StateDir:
-        """The default place: `.relayctl` next to the apps directory."""
-        return cls(Path(apps_dir).expanduser().resolve().parent / ".relayctl")
-
     def __repr__(self) -> str:
         return f"StateDir({str(self.path)!r})"
 
