@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from relayctl.core.description import describe_app
 from relayctl.core.diff import Plan, make_plan
 from relayctl.core.occurrence import from_epoch
 from relayctl.core.running import BrokenApp, Name, Running, RunningSchedule
-from relayctl.errors import NoBroker
+from relayctl.errors import NoBroker, NoTemplates
 
 # The broker's client is slow to import, so what needs it is imported where a broker is asked.
 if TYPE_CHECKING:
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
     import redis
 
     from relayctl.core.model import App
+    from relayctl.core.problem import Problem
     from relayctl.host.clock import Clock
     from relayctl.store.fleet import WorkerRecord
     from relayctl.store.keys import Keys
     from relayctl.store.server import ServerFacts
     from relayctl.store.target import Target
+    from relayctl.templates.load import LoadedTree
 
 
 MOST_CLOCK_DIFFERENCE = timedelta(seconds=1)
@@ -62,6 +65,38 @@ class Desired:
 
     apps: Sequence[tuple[App, str]]
     broken: Sequence[BrokenApp] = ()
+
+
+def read_desired(apps: Path, now: datetime) -> Desired:
+    """Read a directory of apps; no code in it is run. NoTemplates where it cannot be read or holds no app."""
+    from relayctl.templates.load import load_tree
+
+    tree = load_tree(apps, now=now)
+    if tree.trouble is not None:
+        raise NoTemplates(f"{apps}: {tree.trouble}")
+    if not tree.apps and not tree.problems:
+        raise NoTemplates(f"{apps}: no app in it has a template.yaml")
+    return desired_of(tree)
+
+
+def desired_of(tree: LoadedTree) -> Desired:
+    """A tree that was read; a directory in it that cannot be an app is as broken as an app with a bad template."""
+    valid = {loaded.name for loaded in tree.apps if loaded.app is not None}
+    broken: dict[str, BrokenApp] = {}
+    for problem in tree.problems:
+        name = _app_of(problem, tree.root)
+        if problem.is_error and name and name not in valid:
+            place = f"{problem.place.file}:{problem.place.line}"
+            broken.setdefault(name, BrokenApp(app=name, place=place, problem=f"{problem.code} {problem.message}"))
+    return Desired(
+        apps=[(loaded.app, loaded.digest) for loaded in tree.apps if loaded.app is not None],
+        broken=tuple(broken.values()),
+    )
+
+
+def _app_of(problem: Problem, root: Path) -> str:
+    place = PurePath(problem.place.file)
+    return place.relative_to(root).parts[0] if place != root and place.is_relative_to(root) else ""
 
 
 def observe(place: Place, clock: Clock) -> Observation:
@@ -162,6 +197,7 @@ def _observe(client: redis.Redis, target: Target, namespace: str, clock: Clock) 
             workers=fleet.running(record.id for record in live),
             registry=_registry(client, keys),
             partial=frozenset(record.id for record in live if record.is_partial),
+            cap=min((timedelta(seconds=each.max_timeout_s) for each in live if each.max_timeout_s), default=None),
         ),
         backlog=Stream(client, keys).backlog(),
     )

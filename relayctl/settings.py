@@ -1,4 +1,4 @@
-"""Every setting in one table: key, flag, variable, default, meaning. The only module that reads the environment.
+"""Every setting in one table: key, flag, variable, default, meaning. The only module that reads them from outside.
 
 A value comes from a flag, else a `RELAYCTL_*` variable, else `relayctl.toml`, else the default, and knows which.
 It opens no connection and creates no directory.
@@ -140,9 +140,9 @@ def is_completing() -> bool:
 
 
 def mask_url(text: str) -> str:
-    """A URL without its password, whatever else it contains."""
-    text = re.sub(r"(?<=://)([^/@:]*):[^/]*@", r"\1:***@", text)
-    return re.sub(r"([?&](?:password|token|secret)=)[^&]*", r"\1***", text, flags=re.IGNORECASE)
+    """A URL without its passwords, also where one holds characters that should have been percent-encoded."""
+    text = re.sub(r"(?<=://)([^/@:]*):.*@", r"\1:***@", text)
+    return re.sub(r"([?&][^=&]*(?:password|token|secret)=)[^&]*", r"\1***", text, flags=re.IGNORECASE)
 
 
 def _choose(

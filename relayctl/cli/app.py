@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from typer import main as typer_main
-from typer._click.exceptions import ClickException, NoArgsIsHelpError
+from typer._click.exceptions import ClickException, NoArgsIsHelpError, NoSuchOption
 from typer.core import TyperGroup
 from typer.exceptions import Abort, Exit
 
@@ -41,6 +41,7 @@ VERBS: Mapping[str, str] = {
     "health": "Ask the workers here whether scheduling is sound.",
     "emit": "Append an event to the stream.",
     "invoke": "Run a handler once.",
+    "secret": "Keep values of secret references on this machine.",
     "schema": "Print the template's JSON Schema, or check it.",
     "config": "Show the settings in force and where they come from.",
     "completion": "Print a shell's completion script.",
@@ -151,8 +152,16 @@ def _click_lines(error: ClickException) -> list[str]:
     lines = [f"error: {message[:1].lower()}{message[1:].removesuffix('.')}"]
     context = getattr(error, "ctx", None)
     if context is not None:
-        lines.append(f"  help: {context.command_path} --help")
+        lines.append(f"  help: {_early_option(error) or f'{context.command_path} --help'}")
     return lines
+
+
+def _early_option(error: ClickException) -> str | None:
+    """The way out for a shared option in front of the command, where many programs take theirs."""
+    if not isinstance(error, NoSuchOption) or error.ctx is None or error.ctx.parent is not None:
+        return None
+    is_shared = any(error.option_name in option.opts for option in shared_options(()))
+    return f"options stand behind the command: {PROGRAM} COMMAND {error.option_name}" if is_shared else None
 
 
 def _complete(tree: Verbs) -> NoReturn:

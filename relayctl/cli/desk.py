@@ -63,17 +63,12 @@ class Desk:
             self.remark(f"warning: {warning}")
         return found
 
-    @property
-    def has_explicit_apps(self) -> bool:
-        """Whether the apps directory was named rather than assumed."""
-        return self.settings.origins["apps"] is not settings.Origin.DEFAULT
-
     def now(self, given_at: str | None = None) -> datetime:
-        """The time a command reckons from: the clock's, or what `--from` says."""
+        """The time a command reckons from, in whole seconds: the clock's, or what `--from` says."""
         from relayctl.cli.when import parse_instant
         from relayctl.host.clock import SystemClock
 
-        now = SystemClock().now()
+        now = SystemClock().now().replace(microsecond=0)
         return now if given_at is None else parse_instant(given_at, now)
 
     @cached_property
@@ -89,7 +84,11 @@ class Desk:
     def remark(self, *lines: str) -> None:
         """Say something on stderr, unless quiet."""
         if not self.is_quiet:
-            exits.complain(*(exits.harmless(line) for line in lines))
+            self.complain(*lines)
+
+    def complain(self, *lines: str) -> None:
+        """Say what went wrong on stderr."""
+        exits.complain(*(exits.harmless(line) for line in lines))
 
     def format(self, renderings: Renderings) -> str:
         """The format asked for."""
@@ -103,7 +102,8 @@ class Desk:
 
     def deliver(self, renderings: Renderings) -> None:
         """Print the output in the format asked for, or write it to the files asked for."""
-        text = renderings[self.format(renderings)]()
+        wanted = self.format(renderings)
+        text = renderings[wanted]()
         if json_file := self._given.get("json_file"):
             if "json" not in renderings:
                 raise UsageError("--json-file: this command has no JSON output")
@@ -111,7 +111,7 @@ class Desk:
         if output_file := self._given.get("output_file"):
             _write_file(Path(output_file), text)
         else:
-            _print(text, self.look.is_unicode)
+            _print(text if self.look.is_unicode else _plain(text, is_json=wanted.startswith("json")))
 
 
 def to_json(value: Any) -> str:
@@ -119,13 +119,16 @@ def to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
 
-def _print(text: str, is_unicode: bool) -> None:
-    sys.stdout.write(text if is_unicode else to_ascii(text))
+def _print(text: str) -> None:
+    sys.stdout.write(text)
     sys.stdout.flush()
 
 
-def to_ascii(text: str) -> str:
-    """Symbols by their plain counterparts, anything else by an escape."""
+def _plain(text: str, *, is_json: bool) -> str:
+    """The text in ASCII: symbols by their plain counterparts, anything else by an escape."""
+    if is_json:
+        # Outside ASCII there are only characters of strings, and for them JSON has escapes of its own.
+        return "".join(char if char.isascii() else json.dumps(char)[1:-1] for char in text)
     return text.translate(_PLAIN).encode("ascii", "backslashreplace").decode()
 
 
@@ -133,18 +136,32 @@ _PLAIN = str.maketrans({"·": "-", "→": "->", "…": "...", "–": "-", "≈":
 
 
 def _write_file(path: Path, text: str) -> None:
-    """Write beside the file and move into place, so that a reader sees the old or the new one."""
-    import tempfile
+    """Write beside the file and move into place, so that a reader sees the old or the new one.
 
+    Devices, pipes and links (`/dev/stdout` is one) are written through: to move a file there would destroy them.
+    """
+    data = text.encode("utf-8", "backslashreplace")
     try:
-        with tempfile.NamedTemporaryFile(
-            "w", dir=path.parent, prefix=f".{path.name}.", delete=False, encoding="utf-8", errors="backslashreplace"
-        ) as file:
-            file.write(text)
-        Path(file.name).chmod(0o666 & ~_umask())
-        Path(file.name).replace(path)
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            path.write_bytes(data)
+        else:
+            _replace_file(path, data)
     except OSError as error:
         raise FileFailure(f"{path}: cannot be written: {(error.strerror or 'unknown error').lower()}") from None
+
+
+def _replace_file(path: Path, data: bytes) -> None:
+    import tempfile
+
+    handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        Path(draft).chmod(0o666 & ~_umask())
+        Path(draft).replace(path)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
 
 
 def _umask() -> int:

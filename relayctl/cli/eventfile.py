@@ -23,8 +23,11 @@ class Event:
     value: Mapping[str, Any]
 
 
-def read_event_file(source: Path, max_bytes: int) -> Event:
-    """The event in `source`, or on stdin for `-`. UsageError says what is wrong with it and never repeats it."""
+def read_event_file(source: Path, max_bytes: int, *, may_be_ours: bool = False) -> Event:
+    """The event in `source`, or on stdin for `-`. UsageError says what is wrong with it and never repeats it.
+
+    `may_be_ours` takes what relayctl itself writes as well: a trial of a handler needs it, the stream must not get it.
+    """
     name = "stdin" if str(source) == "-" else str(source)
     raw = _read(source, name, max_bytes)
     try:
@@ -38,7 +41,7 @@ def read_event_file(source: Path, max_bytes: int) -> Event:
         raise UsageError(f"{name}: not JSON{where}", help=_SHAPE) from None
     if not isinstance(value, dict):
         raise UsageError(f"{name}: found {_kind(value)} where an object belongs", help=_SHAPE)
-    if value.get("source") in (SCHEDULE_SOURCE, MANUAL_SOURCE):
+    if not may_be_ours and value.get("source") in (SCHEDULE_SOURCE, MANUAL_SOURCE):
         raise UsageError(
             f"{name}: source {value['source']} is kept for what relayctl itself writes",
             help="give the event another source, or leave it out",

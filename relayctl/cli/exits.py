@@ -88,7 +88,11 @@ def internal_lines(error: BaseException, report: str | None) -> list[str]:
 
 def harmless(text: str) -> str:
     """Text that may be printed raw: control characters shown as escapes, line breaks kept."""
-    return "".join(char if char.isprintable() or char == "\n" else f"\\x{ord(char):02x}" for char in text)
+    return "".join(char if char.isprintable() or char == "\n" else _escape(char) for char in text)
+
+
+def _escape(char: str) -> str:
+    return f"\\x{ord(char):02x}" if char.isascii() else char.encode("ascii", "backslashreplace").decode()
 
 
 def complain(*lines: str) -> None:

@@ -75,11 +75,16 @@ def _live(desk: Desk, apps: list[Loaded]) -> dict[Name, Live]:
     from relayctl import api
     from relayctl.cli.fleet import place_of
     from relayctl.core.standing import standings
+    from relayctl.errors import BrokerUnavailable
     from relayctl.host.clock import SystemClock
     from relayctl.render.live import live_of
 
     clock = SystemClock()
-    observation = api.observe_or_nothing(place_of(desk.settings), clock)
+    try:
+        observation = api.observe_or_nothing(place_of(desk.settings), clock)
+    except BrokerUnavailable as error:
+        way_out = "or leave the fleet out: --offline"
+        raise BrokerUnavailable(error.message, help=f"{error.help}\n{way_out}" if error.help else way_out) from error
     valid = [loaded.app for loaded in apps if loaded.app is not None]
     if observation is None:
         return {}

@@ -50,8 +50,9 @@ def invoke(
 
 def _trial(desk: Desk, target: str, event: Path | None) -> Trial:
     from relayctl.cli import tree
+    from relayctl.cli.eventfile import read_event_file
     from relayctl.cli.exits import Code, Ended
-    from relayctl.cli.trial import read_event, trial_of
+    from relayctl.cli.trial import trial_of
 
     name, wanted = tree.split_target(target)
     now = desk.now()
@@ -62,7 +63,9 @@ def _trial(desk: Desk, target: str, event: Path | None) -> Trial:
     known = [*(schedule.name for schedule in loaded.app.schedules), *sorted(loaded.app.handlers())]
     if not wanted:
         raise tree.unknown("handler", target, [f"{name}/{item}" for item in known])
-    found = trial_of(loaded.app, loaded.directory, wanted, None if event is None else read_event(event), now)
+    limit = desk.settings.max_event_bytes
+    payload = None if event is None else read_event_file(event, limit, may_be_ours=True).text
+    found = trial_of(loaded.app, loaded.directory, wanted, payload, now)
     if found is None:
         raise tree.unknown("schedule or handler", target, [f"{name}/{item}" for item in known])
     return found
@@ -80,6 +83,9 @@ def _run(desk: Desk, trial: Trial, is_text: bool) -> Ended:
         out.flush()
 
     ended = run_trial(trial, desk.settings, show)
-    words = "ok" if ended.outcome.value == "succeeded" else f"{ended.outcome.value}: {ended.reason}"
-    desk.remark(f"{trial.label} {words} ({ended.duration_s:.2f} s)")
+    took = f"({ended.duration_s:.2f} s)"
+    if ended.outcome.value == "succeeded":
+        desk.remark(f"{trial.label} ok {took}")
+    else:
+        desk.complain(f"{trial.label} {ended.outcome.value}: {ended.reason} {took}")
     return ended

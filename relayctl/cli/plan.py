@@ -46,7 +46,7 @@ def plan(
     from relayctl.cli import tree as trees
     from relayctl.cli.desk import Desk
     from relayctl.cli.exits import Code, Ended
-    from relayctl.cli.fleet import desired_of, place_of
+    from relayctl.cli.fleet import place_of
     from relayctl.cli.when import parse_span
     from relayctl.host.clock import SystemClock
 
@@ -55,7 +55,7 @@ def plan(
     began, now = clock.monotonic(), desk.now()
     tree = trees.load(desk, now)
     observation = api.observe_or_nothing(place_of(desk.settings), clock)
-    whole = api.plan(desired_of(tree), observation, now=now, horizon=span)
+    whole = api.plan(api.desired_of(tree), observation, now=now, horizon=span)
     shown = _narrowed(whole, target or ())
     setting = _setting(desk, tree, observation, whole, took=timedelta(seconds=clock.monotonic() - began))
     _deliver(desk, shown, setting, concise, show_unchanged)

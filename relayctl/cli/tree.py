@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from relayctl.core.problem import Problem
     from relayctl.templates.load import Loaded, LoadedTree
 
+_MOST_LISTED = 10
+
 
 def load(desk: Desk, now: datetime) -> LoadedTree:
     """The tree of the apps directory in force; no directory and no apps are errors of their own."""
@@ -87,22 +89,21 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownTarget:
     close = closest(name, names, cutoff=0.5)
     if close:
         hint = f'did you mean "{close}"?'
+    elif names:
+        more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+        hint = f"there {'is' if len(names) == 1 else 'are'}: {', '.join(names[:_MOST_LISTED])}{more}"
     else:
-        hint = (
-            f"there {'is' if len(names) == 1 else 'are'}: {', '.join(names[:10])}"
-            if names
-            else f"there is no {kind} here"
-        )
+        hint = f"there is no {kind} here"
     return UnknownTarget(f'no {kind} "{name}"', help=hint)
 
 
 def say_broken(desk: Desk, problems: Sequence[Problem]) -> bool:
-    """Name the errors on stderr, one line each; True when there was one."""
+    """Name the errors on stderr, one line each; True when there was one. Also when quiet: they decide the exit code."""
     from relayctl.render.problems import concise
 
     errors = [problem for problem in problems if problem.is_error]
     if errors:
-        desk.remark(*concise(errors).splitlines(), "  help: relayctl validate")
+        desk.complain(*concise(errors).splitlines(), "  help: relayctl validate")
     return bool(errors)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from relayctl.core.model import App, Contract, Schedule
 from relayctl.core.occurrence import Occurrence, instant_text
-from relayctl.errors import UsageError
 
 if TYPE_CHECKING:
     from relayctl.runners.invocation import Ended
@@ -51,23 +49,6 @@ def trial_of(app: App, directory: Path, name: str, event: str | None, now: datet
     return Trial(app=app, directory=directory, contract=contracts[0], event=event if event is not None else "{}")
 
 
-def read_event(source: Path) -> str:
-    """The JSON object in a file, or on stdin for `-`."""
-    import sys
-
-    try:
-        text = sys.stdin.buffer.read() if str(source) == "-" else source.read_bytes()
-        event = json.loads(text)
-    except OSError as error:
-        raise UsageError(f"{source}: cannot be read: {(error.strerror or 'unknown error').lower()}") from None
-    except (ValueError, RecursionError) as error:
-        where = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
-        raise UsageError(f"{source}: not JSON{where}", help="an event is one JSON object") from None
-    if not isinstance(event, dict):
-        raise UsageError(f"{source}: an event is a JSON object", help='write it as {"event_name": "…"}')
-    return json.dumps(event, separators=(",", ":"))
-
-
 def run_trial(trial: Trial, settings: Settings, show: Callable[[str, str], None]) -> Ended:
     """Run it to its end; `show(stream, line)` gets each line of output, made harmless and with secrets masked."""
     from relayctl.host.clock import SystemClock
@@ -79,15 +60,18 @@ def run_trial(trial: Trial, settings: Settings, show: Callable[[str, str], None]
     from relayctl.runners.once import run_once
 
     clock = SystemClock()
-    timeout = min(trial.contract.timeout, settings.max_timeout)
+    contract = trial.contract
+    timeout = min(contract.timeout, settings.max_timeout)
+    own = "template" if contract.has_own_timeout else "default"
     run = Run(
-        key=f"{MESSAGE}|{trial.contract.handler}",
+        key=f"{MESSAGE}|{contract.handler}",
         app=trial.app.name,
-        handler=trial.contract.handler,
+        handler=contract.handler,
         stdin=trial.event.encode(),
         variables=_variables(trial, clock.now() + timeout),
         timeout_s=timeout.total_seconds(),
         label=f"{trial.label}@{MESSAGE}",
+        timeout_from=own if timeout == contract.timeout else "cap",
     )
     return run_once(
         Build.of(trial.app, trial.directory.resolve(), MESSAGE),

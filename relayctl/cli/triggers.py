@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 _TOLD_AS_SHIFTS = frozenset({"RLY305", "RLY306"})
 
-if TYPE_CHECKING:
-    pass
-
 
 def parse_trigger(expression: str, timezone: str) -> Cron:
     """The cron expression; one that cannot be used is a finding, told with its way out."""
@@ -38,8 +35,6 @@ def _refusal(error: CronError, expression: str, timezone: str) -> list[str]:
         lines += [f"  | {shown}", f"  | {' ' * start}{'^' * (end - start)}"]
     if error.help:
         lines.append(f"  = help: {harmless(error.help)}")
-    if error.suggestion:
-        lines.append("  = write: " + ", ".join(f'{key}: "{value}"' for key, value in error.suggestion.items()))
     return lines
 
 

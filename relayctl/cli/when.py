@@ -14,14 +14,14 @@ _FORM = re.compile(
 
 
 def parse_instant(text: str, now: datetime) -> datetime:
-    """The instant in UTC; without an offset it is read as UTC."""
+    """The instant in UTC, at whole seconds as firings are; without an offset it is read as UTC."""
     relative = re.fullmatch(r"now(?:([+-])(.+))?", text.strip())
     if relative:
         return _relative(text, relative, now)
     if _FORM.fullmatch(text.strip()):
         try:
             at = datetime.fromisoformat(text.strip().upper())
-            return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
+            return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC).replace(microsecond=0)
         except (ValueError, OverflowError):
             pass
     raise UsageError(f"not an instant: {text!a}", help="write 2026-09-29T03:00:00Z, 2026-09-29, now or now+90m")
@@ -33,7 +33,7 @@ def _relative(text: str, match: re.Match[str], now: datetime) -> datetime:
         return now
     try:
         span = parse_duration(duration)
-        return now + span if sign == "+" else now - span
+        return (now + span if sign == "+" else now - span).replace(microsecond=0)
     except (DurationError, OverflowError):
         raise UsageError(f"not an instant: {text!a}", help="write the duration as 90m, 1h30m or 2d") from None
 

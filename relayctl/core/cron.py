@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from enum import Enum
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from relayctl.core.croncanon import canonical_fields
 from relayctl.core.cronerror import CronError
@@ -91,8 +91,39 @@ class ShiftEffect:
     silent_at: tuple[datetime, ...] = ()
 
 
+class _InSeconds(Protocol):
+    def next_after_s(self, epoch: int) -> int | None: ...
+    def latest_at_or_before_s(self, epoch: int) -> int | None: ...
+    def is_firing_s(self, epoch: int) -> bool: ...
+
+
+class _Answers:
+    """The four questions about instants, answered by those about whole epoch seconds."""
+
+    __slots__ = ()
+
+    def next_after(self: _InSeconds, instant: datetime) -> datetime | None:
+        """The first firing later than this instant; None if there is none."""
+        return _instant(self.next_after_s(_floor(instant)))
+
+    def latest_at_or_before(self: _InSeconds, instant: datetime) -> datetime | None:
+        """The last firing that is not later than this instant; None if there is none."""
+        return _instant(self.latest_at_or_before_s(_floor(instant)))
+
+    def is_firing(self: _InSeconds, instant: datetime) -> bool:
+        """Whether this very instant is a firing; an instant with a fraction of a second never is."""
+        return instant.microsecond == 0 and self.is_firing_s(_floor(instant))
+
+    def between(self: _InSeconds, after: datetime, until: datetime) -> Iterator[datetime]:
+        """The firings later than `after` and not later than `until`, in order."""
+        at, last = self.next_after_s(_floor(after)), _floor(until)
+        while at is not None and at <= last:
+            yield _at(at)
+            at = self.next_after_s(at)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cron:
+class Cron(_Answers):
     """A cron expression in a zone. Equal values fire alike; `expression` and `dst` are as they were written.
 
     `canonical` is one text for all expressions of one meaning. `is_fixed`: neither minute nor hour begins with `*`.
@@ -130,22 +161,6 @@ class Cron:
     def zone_digest(self) -> str:
         """The digest of the zone data that the answers rest on."""
         return self._zone.digest
-
-    def next_after(self, instant: datetime) -> datetime | None:
-        """The first firing later than this instant; None if there is none."""
-        return _instant(self.next_after_s(_floor(instant)))
-
-    def latest_at_or_before(self, instant: datetime) -> datetime | None:
-        """The last firing that is not later than this instant; None if there is none."""
-        return _instant(self.latest_at_or_before_s(_floor(instant)))
-
-    def is_firing(self, instant: datetime) -> bool:
-        """Whether this very instant is a firing; an instant with a fraction of a second never is."""
-        return instant.microsecond == 0 and self.is_firing_s(_floor(instant))
-
-    def between(self, after: datetime, until: datetime) -> Iterator[datetime]:
-        """The firings later than `after` and not later than `until`, in order."""
-        return _between(self, after, until)
 
     def next_after_s(self, epoch: int) -> int | None:
         """`next_after` in whole epoch seconds."""
@@ -286,7 +301,7 @@ class Cron:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Every:
+class Every(_Answers):
     """A firing at each whole multiple of `seconds` since 1970-01-01T00:00:00Z, on every machine alike."""
 
     seconds: int
@@ -322,22 +337,6 @@ class Every:
     def can_fire(self) -> bool:
         """Always: an interval never runs out."""
         return True
-
-    def next_after(self, instant: datetime) -> datetime | None:
-        """The first firing later than this instant; None at the end of the calendar."""
-        return _instant(self.next_after_s(_floor(instant)))
-
-    def latest_at_or_before(self, instant: datetime) -> datetime | None:
-        """The last firing that is not later than this instant; None at the start of the calendar."""
-        return _instant(self.latest_at_or_before_s(_floor(instant)))
-
-    def is_firing(self, instant: datetime) -> bool:
-        """Whether this very instant is a firing; an instant with a fraction of a second never is."""
-        return instant.microsecond == 0 and self.is_firing_s(_floor(instant))
-
-    def between(self, after: datetime, until: datetime) -> Iterator[datetime]:
-        """The firings later than `after` and not later than `until`, in order."""
-        return _between(self, after, until)
 
     def next_after_s(self, epoch: int) -> int | None:
         """`next_after` in whole epoch seconds."""
@@ -403,13 +402,6 @@ def _choice(kind: type[_Choice], written: Mapping[str, object], key: str) -> _Ch
             return member
     allowed = " or ".join(str(member.value) for member in kind)
     raise CronError(f'dst.{key} is "{value}"', code="RLY104", help=f"write {allowed}")
-
-
-def _between(trigger: Cron | Every, after: datetime, until: datetime) -> Iterator[datetime]:
-    at, last = trigger.next_after_s(_floor(after)), _floor(until)
-    while at is not None and at <= last:
-        yield _at(at)
-        at = trigger.next_after_s(at)
 
 
 def _floor(instant: datetime) -> int:

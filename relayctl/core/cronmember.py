@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 _ORDINALS = ("first", "second", "third", "fourth", "fifth")
 _WORD = re.compile(r"[^ \t]+")
 _SHOWN = 80
+_FULL_NAMES = (
+    "JANUARY", "FEBRUARY", "MARCH", "APRIL", "JUNE", "JULY", "AUGUST", "SEPTEMBER", "OCTOBER", "NOVEMBER", "DECEMBER",
+    "SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY",
+)  # fmt: skip
+_FULL_BY_SHORT = {name[:3]: name for name in _FULL_NAMES}
 
 
 class _Case:
@@ -89,7 +94,7 @@ def explain_member(text: str, fault: Fault, meaning: _Portable) -> CronError:
         case FaultKind.BACKWARD:
             return _explain_backward(case)
         case FaultKind.STEP_ZERO:
-            return case.error("a step of 0 leads nowhere", "write a step of 1 or more", meant=None)
+            return case.error("a step of 0 leads nowhere", "write a step of 1 or more")
         case FaultKind.STEP_WIDE:
             return _explain_wide_step(case)
         case FaultKind.SYNTAX | FaultKind.LENGTH | FaultKind.COUNT | FaultKind.DESCRIPTOR:
@@ -168,28 +173,9 @@ def _explain_long_name(case: _Case) -> CronError:
 
 
 def _abbreviated(word: str, names: tuple[str, ...]) -> str | None:
-    full = {
-        "JAN": "JANUARY",
-        "FEB": "FEBRUARY",
-        "MAR": "MARCH",
-        "APR": "APRIL",
-        "JUN": "JUNE",
-        "JUL": "JULY",
-        "AUG": "AUGUST",
-        "SEP": "SEPTEMBER",
-        "OCT": "OCTOBER",
-        "NOV": "NOVEMBER",
-        "DEC": "DECEMBER",
-        "SUN": "SUNDAY",
-        "MON": "MONDAY",
-        "TUE": "TUESDAY",
-        "WED": "WEDNESDAY",
-        "THU": "THURSDAY",
-        "FRI": "FRIDAY",
-        "SAT": "SATURDAY",
-    }
     short = word[:3].upper()
-    return short if short in names and full.get(short, "").startswith(word.upper().removesuffix("S")) else None
+    full = _FULL_BY_SHORT.get(short, "") if short in names else ""
+    return short if full.startswith(word.upper().removesuffix("S")) else None
 
 
 def _explain_name(case: _Case) -> CronError:

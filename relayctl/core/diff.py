@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import Enum
 
 from relayctl.core.cron import Cron, Every, ShiftEffect
@@ -15,10 +15,10 @@ from relayctl.core.definition import Firing
 from relayctl.core.description import Description, Fields
 from relayctl.core.fieldchange import MOVING, RULES, FieldChange, field_changes
 from relayctl.core.firecount import count_firings
+from relayctl.core.occurrence import epoch_seconds
 from relayctl.core.running import BrokenApp, Name, Running, baseline
 
 _YEAR = timedelta(days=366)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EMPTY = Description(revision="", settings={}, schedules={}, events={}, services={})
 
 
@@ -46,7 +46,8 @@ class Item(Enum):
 class Change:
     """One item of a plan with its consequences. Instants are None where nothing will fire.
 
-    `when` is its trigger as it is written. `worker` is the one that has to be restored.
+    `when` is its trigger as it is written. `worker` is the one that has to be restored. `capped_to` is what workers
+    grant of a new timeout that is longer.
     """
 
     action: Action
@@ -65,6 +66,7 @@ class Change:
     worker: str = ""
     paused_at: datetime | None = None
     renamed_to: str = ""
+    capped_to: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +209,7 @@ def _app_changes(
             yield change
     for item, olds, news in ((Item.EVENT, old.events, new.events), (Item.SERVICE, old.services, new.services)):
         for name in sorted({*olds, *news}) if knows_all else ():
-            plain = _plain_change(item, app, name, olds.get(name), news.get(name))
+            plain = _plain_change(item, app, name, olds.get(name), news.get(name), running)
             if plain is not None:
                 yield plain
 
@@ -238,7 +240,13 @@ def _schedule_change(
         effects=tuple(new_trigger.transitions_affecting(now, now + _YEAR)) if new_trigger and moves else (),
         waiting=0 if entry is None else entry.waiting,
         paused_at=None if entry is None else entry.paused_at,
+        capped_to=_capped(action, fields, after, running),
     )
+
+
+def _capped(action: Action, fields: Sequence[FieldChange], after: Fields | None, running: Running) -> timedelta | None:
+    is_new = action is Action.CREATE or any(field.name == "timeout" for field in fields)
+    return running.capped(after.get("timeout")) if is_new and after is not None else None
 
 
 def _verdict(before: Fields | None, after: Fields | None) -> tuple[Action | None, tuple[FieldChange, ...]]:
@@ -250,12 +258,20 @@ def _verdict(before: Fields | None, after: Fields | None) -> tuple[Action | None
     return (None if before.get("hash") == after.get("hash") else Action.REFIRE), ()
 
 
-def _plain_change(item: Item, app: str, name: str, before: Fields | None, after: Fields | None) -> Change | None:
+def _plain_change(
+    item: Item, app: str, name: str, before: Fields | None, after: Fields | None, running: Running
+) -> Change | None:
     action, fields = _verdict(before, after)
     if action is None:
         return None
     return Change(
-        action=action, item=item, app=app, name=name, fields=fields, handler=name if item is Item.EVENT else ""
+        action=action,
+        item=item,
+        app=app,
+        name=name,
+        fields=fields,
+        handler=name if item is Item.EVENT else "",
+        capped_to=_capped(action, fields, after, running),
     )
 
 
@@ -372,7 +388,7 @@ def _fires(
     now: datetime,
     horizon: timedelta,
 ) -> dict[Name, tuple[int, int]]:
-    start = int((now - _EPOCH) // timedelta(seconds=1))
+    start = epoch_seconds(now)
     end = start + int(horizon.total_seconds())
 
     def count(fields: Fields | None) -> int:

@@ -80,11 +80,12 @@ class Due:
 
 def due_firings(timeline: Timeline, cursor: int, now: int, policy: CatchUp, horizon: int = DAY_S) -> Due:
     """The firings in (`cursor`, `now`] that a pass takes; all in epoch seconds, `horizon` in seconds."""
-    first = timeline.next_after(cursor, now)
+    owed = timeline.between(cursor, now)
+    first = next(owed, None)
     if first is None:
         return Due(firings=(), cursor=max(cursor, now))
     if now - first[0] <= LATENESS_S:
-        return _late(timeline, cursor, now)
+        return _late(first, owed, now)
     # The edge of the horizon belongs to it.
     chosen = _chosen(timeline, max(cursor, now - horizon - 1), now, policy)
     # What is chosen is always one run of neighbours, so what is not lies before and after it.
@@ -103,9 +104,9 @@ def _range(timeline: Timeline, after: int, until: int) -> tuple[int, int] | None
     return None if first is None or last is None else (first[0], last[0])
 
 
-def _late(timeline: Timeline, cursor: int, now: int) -> Due:
-    firings: list[FiringOf] = []
-    for firing in timeline.between(cursor, now):
+def _late(first: FiringOf, others: Iterator[FiringOf], now: int) -> Due:
+    firings = [first]
+    for firing in others:
         if len(firings) == MOST_AT_ONCE:
             return Due(firings=tuple(firings), cursor=firings[-1][0])
         firings.append(firing)

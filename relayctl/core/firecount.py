@@ -1,27 +1,15 @@
-"""How often a stored spec fires within a window, counted firing by firing and kept for the next one who asks."""
+"""How often a stored spec fires within a window, counted once for all who ask. Decides nothing."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from relayctl.core.cron import Cron, Every
 from relayctl.core.definition import Firing
+from relayctl.core.forecast import count_runs
 
 
 @lru_cache(maxsize=16_384)
 def count_firings(spec: str, after: int, until: int) -> int:
-    """The firings later than `after` and not later than `until`, both in epoch seconds."""
+    """The firings later than `after` and not later than `until`, both in epoch seconds; none of a disabled one."""
     trigger = Firing.from_spec(spec).trigger
-    if trigger is None:
-        return 0
-    if isinstance(trigger, Every):
-        return until // trigger.seconds - after // trigger.seconds
-    return _walk(trigger, after, until)
-
-
-def _walk(trigger: Cron, after: int, until: int) -> int:
-    count, at = 0, trigger.next_after_s(after)
-    while at is not None and at <= until:
-        count += 1
-        at = trigger.next_after_s(at)
-    return count
+    return 0 if trigger is None else count_runs(trigger, after, until)

@@ -13,6 +13,7 @@ from itertools import islice, pairwise
 
 from relayctl.core.cron import Cron, Every, ShiftEffect
 from relayctl.core.crongrammar import read_expression, values_of
+from relayctl.core.occurrence import epoch_seconds
 from relayctl.core.zones import Stretch, Zone, zone_named
 
 _DAY_S = 86_400
@@ -40,7 +41,7 @@ def forecast(trigger: Cron | Every, now: datetime, *, count: int = 3) -> Forecas
     """Look a year ahead; `count` is the number of next firings wanted."""
     until = year_later(now)
     tally = _Tally()
-    after_s, until_s = _seconds(now), _seconds(until)
+    after_s, until_s = epoch_seconds(now), epoch_seconds(until)
     if isinstance(trigger, Every):
         tally.runs = until_s // trigger.seconds - after_s // trigger.seconds
         tally.gaps[trigger.seconds] = max(tally.runs - 1, 0)
@@ -63,6 +64,15 @@ def forecast(trigger: Cron | Every, now: datetime, *, count: int = 3) -> Forecas
 def next_firings(trigger: Cron | Every, now: datetime, count: int) -> tuple[datetime, ...]:
     """The first `count` firings after `now`; fewer where the calendar ends or nothing ever fires."""
     return tuple(islice(trigger.between(now, datetime.max.replace(tzinfo=UTC)), count))
+
+
+def count_runs(trigger: Cron | Every, after: int, until: int) -> int:
+    """How many firings are later than `after` and not later than `until`, both in epoch seconds."""
+    if isinstance(trigger, Every):
+        return until // trigger.seconds - after // trigger.seconds
+    tally = _Tally()
+    _survey(trigger, after, until, tally)
+    return tally.runs
 
 
 def zone_of(trigger: Cron | Every) -> tzinfo:
@@ -119,7 +129,3 @@ def _is_near_shift(zone: Zone, previous: int, stretch: Stretch) -> bool:
 def _minutes_of_day(cron: Cron) -> list[int]:
     minutes, hours, *_ = read_expression(cron.canonical)
     return [hour * 60 + minute for hour in values_of(hours.mask) for minute in values_of(minutes.mask)]
-
-
-def _seconds(at: datetime) -> int:
-    return int((at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1))

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from relayctl.core.cron import Cron, Every
+from relayctl.core.occurrence import epoch_seconds, from_epoch
 
 HERD = 5
 """From how many firings in one minute on they are called a herd."""
+_MINUTE_S = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,11 +84,28 @@ def firings(schedules: Iterable[Named], window: Window) -> Iterator[tuple[dateti
 
 def density(schedules: Iterable[Named], window: Window) -> Density:
     """The counts of a window."""
-    counts: Counter[datetime] = Counter()
+    counts: Counter[int] = Counter()
+    after, until = epoch_seconds(window.after), epoch_seconds(window.until)
     for schedule in schedules:
-        for at in schedule.trigger.between(window.after, window.until):
-            counts[at.replace(second=0)] += 1
-    return Density(window=window, by_minute=dict(sorted(counts.items())))
+        counts.update(_by_minute(schedule.trigger, after, until))
+    return Density(window=window, by_minute={from_epoch(minute * 60): counts[minute] for minute in sorted(counts)})
+
+
+def _by_minute(trigger: Cron | Every, after: int, until: int) -> dict[int, int]:
+    """Firings by minute since the epoch. Those of a short interval are reckoned, since there are millions in a year."""
+    counts: dict[int, int] = {}
+    if isinstance(trigger, Every) and trigger.seconds < _MINUTE_S:
+        for minute in range(after // _MINUTE_S, until // _MINUTE_S + 1):
+            first, last = max(minute * _MINUTE_S - 1, after), min(minute * _MINUTE_S + _MINUTE_S - 1, until)
+            count = last // trigger.seconds - first // trigger.seconds
+            if count:
+                counts[minute] = count
+        return counts
+    at = trigger.next_after_s(after)
+    while at is not None and at <= until:
+        counts[at // _MINUTE_S] = counts.get(at // _MINUTE_S, 0) + 1
+        at = trigger.next_after_s(at)
+    return counts
 
 
 def _of(schedule: Named, window: Window) -> Iterator[tuple[datetime, str]]:

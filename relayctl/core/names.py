@@ -1,4 +1,4 @@
-"""The one rule for names of apps, schedules and services, and the ids made from them.
+"""The one rule for names of apps, schedules and services.
 
 Names are never sanitised, only refused: a name is a key in the broker, a path on disk and a label in metrics.
 """
@@ -11,9 +11,6 @@ from typing import NewType
 AppName = NewType("AppName", str)
 ScheduleName = NewType("ScheduleName", str)
 ServiceName = NewType("ServiceName", str)
-MessageId = NewType("MessageId", str)
-"""The id of a stream entry, as Redis made it."""
-WorkerId = NewType("WorkerId", str)
 
 MAX_NAME_LENGTH = 63
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*", re.ASCII)

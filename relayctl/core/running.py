@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from relayctl.core.definition import TOMBSTONE
 from relayctl.core.description import Description, Fields
-from relayctl.core.duration import format_duration
+from relayctl.core.duration import DurationError, format_duration, parse_duration
 
 Name = tuple[str, str]
 """App and schedule."""
@@ -61,17 +61,28 @@ class RunningSchedule:
 class Running:
     """What runs: by live worker the apps it reports, and the registry's schedules by (app, name).
 
-    `partial` are the workers that are for some apps only: what they do not report means nothing.
+    `partial` are the workers that are for some apps only: what they do not report means nothing. `cap` is the longest
+    timeout that all of them grant, None where none is known.
     """
 
     workers: Mapping[str, Mapping[str, Description]]
     registry: Mapping[Name, RunningSchedule]
     partial: frozenset[str] = frozenset()
+    cap: timedelta | None = None
 
     @property
     def is_reported(self) -> bool:
         """Whether any live worker has said what it runs; one that has just started has not."""
         return any(self.workers.values())
+
+    def capped(self, timeout: str | None) -> timedelta | None:
+        """What a handler is granted of this timeout where it is less, else None."""
+        if self.cap is None or timeout is None:
+            return None
+        try:
+            return self.cap if parse_duration(timeout) > self.cap else None
+        except DurationError:
+            return None
 
     def is_paused(self, app: str, schedule: str) -> bool:
         """Whether an operator paused it."""

@@ -73,7 +73,7 @@ class FileLock:
         os.close(fd)
 
     def remove(self) -> None:
-        """Leave no file behind if nobody holds the lock now; free it first where it is held here. Harmless to repeat."""
+        """Leave no file behind if nobody holds the lock now; one held here is freed first. Harmless to repeat."""
         self.release()
         if self.path.exists() and self.try_acquire():
             with suppress(OSError):

@@ -28,7 +28,7 @@ class SecretStore:
 
     def resolve(self, reference: str) -> str:
         """The value, without one trailing newline. SecretMissing names the reference and how to set it."""
-        _check(reference)
+        check_reference(reference)
         for directory in (self._secrets_dir, self._store_dir):
             if directory is not None:
                 value = _read(directory, reference)
@@ -42,10 +42,15 @@ class SecretStore:
 
     def set(self, reference: str, value: str) -> None:
         """Keep `value` in the local store, readable by the owner alone; readers see the old or the new one."""
-        _check(reference)
+        check_reference(reference)
         content = value.encode()
         if len(content) > MAX_SECRET_BYTES:
             raise UsageError(f"the value of the secret {reference} is larger than {MAX_SECRET_BYTES} bytes")
+        if b"\0" in content:
+            raise UsageError(
+                f"the value of the secret {reference} contains a zero byte",
+                help="an environment variable cannot carry one; encode the value",
+            )
         try:
             self._store_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._store_dir.chmod(0o700)
@@ -64,7 +69,7 @@ class SecretStore:
 
     def remove(self, reference: str) -> bool:
         """Forget the local value; False if there was none."""
-        _check(reference)
+        check_reference(reference)
         try:
             (self._store_dir / reference).unlink()
         except FileNotFoundError:
@@ -83,7 +88,8 @@ class SecretStore:
         return sorted(filter(is_name, found))
 
 
-def _check(reference: str) -> None:
+def check_reference(reference: str) -> None:
+    """UsageError for a text that cannot be a reference."""
     # A value pasted in place of a name must not be echoed, so the text is not shown.
     if not is_name(reference):
         raise UsageError(

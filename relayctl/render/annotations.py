@@ -25,7 +25,7 @@ def _line(problem: Problem) -> str:
 
 
 def _data(text: str) -> str:
-    text = "".join(char if char.isprintable() or char in "\r\n" else f"\\x{ord(char):02x}" for char in text)
+    text = "".join(char if char.isprintable() or char in "\r\n" else ascii(char)[1:-1] for char in text)
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

@@ -105,7 +105,8 @@ def _tally(table: Table) -> str:
 
 def table_document(table: Table) -> dict[str, Any]:
     """A versioned document with every row that was asked for."""
-    return {"v": 1, "now": instant_text(table.now.replace(microsecond=0)), "schedules": [_row_document(row) for row in table.rows]}
+    now = instant_text(table.now.replace(microsecond=0))
+    return {"v": 1, "now": now, "schedules": [_row_document(row) for row in table.rows]}
 
 
 def detail_text(detail: Detail, width: int) -> str:
@@ -119,7 +120,8 @@ def detail_text(detail: Detail, width: int) -> str:
     if not schedule.enabled:
         lines += firing.field("state", ["disabled in the template: nothing fires"], width)
     lines += firing.field("handler", [f"{schedule.contract.handler}    {detail.handler_at}".rstrip()], width)
-    lines += firing.field("timeout", [contract_text(schedule)], width)
+    capped_to = live.capped_to if live else None
+    lines += firing.field("timeout", [contract_text(schedule, capped_to)], width)
     if schedule.description:
         lines += firing.field("about", [schedule.description], width)
     if live and live.last:
@@ -148,10 +150,11 @@ def detail_document(detail: Detail) -> dict[str, Any]:
     }
 
 
-def contract_text(schedule: Schedule) -> str:
-    """`2m    retries 2`, with what else is not as usual; a timeout that nobody wrote is marked as the default."""
+def contract_text(schedule: Schedule, capped_to: timedelta | None = None) -> str:
+    """`2m    retries 2`, with what else is not as usual; it says where default or cap decided the timeout."""
     contract: Contract = schedule.contract
     own = "" if contract.has_own_timeout else " (default)"
+    own += f" (capped to {format_duration(capped_to)} by the workers)" if capped_to is not None else ""
     parts = [f"{format_duration(contract.timeout)}{own}", f"retries {contract.retries}"]
     if schedule.overlap.value != "allow":
         parts.append(f"overlap {schedule.overlap.value}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta, tzinfo
 
 from relayctl.core.diff import Action, Change, Item, Plan
@@ -30,6 +30,7 @@ class Live:
     state: str = ""
     last: str = ""
     release: str = ""
+    capped_to: timedelta | None = None
     is_paused: bool = False
     is_drifted: bool = False
     is_unapplied: bool = False
@@ -48,7 +49,9 @@ def live_of(apps: Iterable[App], running: Running, standings: Iterable[Standing]
             name = (app.name, schedule.name)
             entry = running.registry.get(name)
             last = entry.last if entry is not None else None
-            found[name] = _live(stands.get(name), changes.get(name, []), _last(last, zone_of(schedule.trigger)))
+            live = _live(stands.get(name), changes.get(name, []), _last(last, zone_of(schedule.trigger)))
+            is_capped = running.cap is not None and schedule.contract.timeout > running.cap
+            found[name] = replace(live, capped_to=running.cap) if is_capped else live
     return found
 
 

@@ -10,6 +10,7 @@ from textwrap import wrap
 
 from relayctl.core.cron import Cron, ShiftKind
 from relayctl.core.diff import Action, Change, Held, Item, Plan
+from relayctl.core.duration import format_duration
 from relayctl.core.fieldchange import RULES, FieldChange
 from relayctl.core.forecast import zone_of
 from relayctl.render.firing import effect_text
@@ -165,6 +166,10 @@ def _details(change: Change, now: datetime) -> list[tuple[str, str]]:
     if change.paused_at is not None and change.action not in {Action.KEEP, Action.RESTORE}:
         stays = "" if change.action is Action.REMOVE else "; stays paused until relayctl resume"
         lines.append(("paused", f"since {utc_text(change.paused_at)}{stays}"))
+    if change.capped_to is not None:
+        lines.append(
+            ("note RLY108", f"workers grant at most {format_duration(change.capped_to)}: the timeout is capped")
+        )
     if change.renamed_to:
         lines.append(("note RLY705", f"looks like a rename to {change.renamed_to}: under another name it starts anew"))
     return lines

@@ -48,10 +48,7 @@ def stream(plan: Plan, setting: Setting) -> str:
     if setting.guard:
         lines.append({"type": "guard", "message": setting.guard})
     lines.append({"type": "plan_summary", **_summary(plan), "before": plan.fires_before, "after": plan.fires_after})
-    return "".join(
-        json.dumps({"v": PLAN_VERSION, "time": now, **line}, ensure_ascii=False, separators=(",", ":")) + "\n"
-        for line in lines
-    )
+    return "".join(json.dumps({"v": PLAN_VERSION, "time": now, **line}, separators=(",", ":")) + "\n" for line in lines)
 
 
 def _summary(plan: Plan) -> dict[str, int]:
@@ -90,6 +87,7 @@ def _change(change: Change) -> dict[str, Any]:
         "worker": change.worker or None,
         "paused_at": _instant(change.paused_at),
         "renamed_to": change.renamed_to or None,
+        "capped_to_s": None if change.capped_to is None else change.capped_to.total_seconds(),
     }
 
 

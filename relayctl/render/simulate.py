@@ -18,7 +18,7 @@ _MOST = 5
 
 def listing(rows: Sequence[tuple[datetime, str]], density: Density) -> str:
     """Every firing on a line, then the summary."""
-    table = columns([("AT", "SCHEDULE"), *((utc_text(at), name) for at, name in rows)])
+    table = columns([("AT", "SCHEDULE"), *((utc_text(at), name) for at, name in rows)]) if rows else ""
     left = density.total - len(rows)
     return table + (f"… {left:,} more; --all lists them\n" if left else "") + summary(density)
 
@@ -27,7 +27,7 @@ def counts(found: Mapping[datetime, int], density: Density) -> str:
     """A line per minute or hour with a bar, then the summary."""
     most = max(found.values(), default=1)
     rows = [(utc_text(at), f"{count:,}", "#" * max(1, round(40 * count / most))) for at, count in found.items()]
-    return columns([("FROM", "FIRINGS", ""), *rows]) + summary(density)
+    return (columns([("FROM", "FIRINGS", ""), *rows]) if rows else "") + summary(density)
 
 
 def picture(density: Density) -> str:

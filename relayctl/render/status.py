@@ -16,6 +16,7 @@ from relayctl.render.instants import local_short, span_short, utc_text
 from relayctl.render.table import columns
 
 STATUS_VERSION = 1
+_MOST_LISTED = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,7 @@ def running_words(workers: int | None, mode: str | None, namespace: str) -> str:
     if workers is None:
         return "nothing: no broker is running here"
     if workers == 0:
-        return f"{namespace}: no live worker; the registry's last state is compared"
+        return f"{namespace}: no live worker; as the registry last had it"
     return f"{namespace}, {mode or 'no'} mode · {counted(workers, 'worker')}"
 
 
@@ -82,7 +83,8 @@ def text(status: Status, *, width: int, with_workers: bool, with_counts: bool, w
         if line.sync is not Sync.SYNCED or line.health is not Health.HEALTHY or line.waiting
     ]
     if odd:
-        parts.append(_schedules(odd, status.now, width))
+        more = f"… {len(odd) - _MOST_LISTED:,} more; --format json lists all\n" if len(odd) > _MOST_LISTED else ""
+        parts.append(_schedules(odd[:_MOST_LISTED], status.now, width) + more)
     parts += [_held(status, width)] if any(worker.broken for worker in status.workers) else []
     if with_workers:
         parts.append(_workers(status.workers, width))
@@ -92,7 +94,7 @@ def text(status: Status, *, width: int, with_workers: bool, with_counts: bool, w
 
 
 def _schedules(lines: Sequence[Standing], now: datetime, width: int) -> str:
-    rows = [("SCHEDULE", "SYNC", "HEALTH", "WAITING", "NEXT", "")]
+    rows = [("SCHEDULE", "SYNC", "HEALTH", "WAITING", "NEXT")]
     rows += [
         (
             line.name,
@@ -100,12 +102,19 @@ def _schedules(lines: Sequence[Standing], now: datetime, width: int) -> str:
             line.health.value,
             str(line.waiting or "-"),
             "-" if line.next_at is None else f"{local_short(line.next_at, UTC)} (in {_span(line.next_at - now)})",
-            # Which file and line it is stands in full below the table.
-            "its template is broken, see below" if line.sync is Sync.HELD else line.detail,
         )
         for line in lines
     ]
-    return columns(rows, width=width)
+    head, *body = columns(rows).splitlines()
+    # Which file and line it is stands in full below the table.
+    details = ["its template is broken, see below" if line.sync is Sync.HELD else line.detail for line in lines]
+    wide = max(map(len, (head, *body)))
+    has_room = wide + 3 + max(map(len, details)) <= width
+    shown = [head]
+    for row, detail in zip(body, details, strict=True):
+        below = [] if has_room else [f"  {part}" for part in wrap(detail, max(width - 2, 40))]
+        shown += [f"{row:<{wide}}   {detail}".rstrip() if has_room else row, *below]
+    return "".join(f"{line}\n" for line in shown)
 
 
 def _held(status: Status, width: int) -> str:
@@ -133,6 +142,8 @@ def _since(text: str, now: datetime) -> str:
 
 
 def _workers(workers: Sequence[WorkerLine], width: int) -> str:
+    if not workers:
+        return "workers   none is alive\n"
     rows = [("WORKER", "VERSION", "APPS", "UP", "HEARD", "DRIFT", "ZONES", "SOURCE")]
     rows += [
         (

@@ -43,7 +43,8 @@ def _every(seconds: int) -> str:
 def _is_plain(fields: tuple[FieldValue, ...]) -> bool:
     """One or two times of day on every day or on plainly listed days of one kind: there the library says what is so."""
     minute, hour, day, month, weekday = fields
-    is_time = len(values_of(minute.mask)) == 1 and len(values_of(hour.mask)) <= 2
+    is_by_clock = minute.leads_with_star or hour.leads_with_star  # for the library a rate, though it is a list of times
+    is_time = len(values_of(minute.mask)) == 1 and len(values_of(hour.mask)) <= 2 and not is_by_clock
     has_one_kind = day.is_star or weekday.is_star
     is_listed = not (day.leads_with_star and not day.is_star) and not (weekday.leads_with_star and not weekday.is_star)
     is_short = len(values_of(month.mask)) in {1, 12} and all(
@@ -55,10 +56,8 @@ def _is_plain(fields: tuple[FieldValue, ...]) -> bool:
 def _by_library(canonical: str) -> str:
     from cron_descriptor import Options, get_description
 
-    options = Options()
-    options.use_24hour_time_format = True
-    options.locale_code = "en_US"
-    options.verbose = True
+    # Told a language, the library does not ask the host's locale, and does not warn where there is none.
+    options = Options(locale_code="en_US", use_24hour_time_format=True, verbose=True)
     return str(get_description(canonical, options))
 
 

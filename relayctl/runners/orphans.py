@@ -87,11 +87,9 @@ class Orphans:
             environ = Path(f"/proc/{pid}/environ").read_bytes()
         except OSError:
             return None
-        for entry in environ.split(b"\0"):
-            number = entry.removeprefix(self._prefix)
-            if number is not entry and number.isdigit() and len(number) < len(entry):
-                return int(number)
-        return None
+        marks = (entry for entry in environ.split(b"\0") if entry.startswith(self._prefix))
+        number = next(marks, b"").removeprefix(self._prefix)
+        return int(number) if number.isdigit() else None
 
 
 def _session_of(pid: int) -> int:

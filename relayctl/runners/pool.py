@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from relayctl.errors import RelayError, SecretMissing
+from relayctl.errors import RelayError
 from relayctl.host.clock import Clock
 from relayctl.runners.build import Build
 from relayctl.runners.childproc import Child, State
@@ -290,8 +290,9 @@ class Pool:
         """The run's variables and secrets, or None when one is missing and the run has thereby ended."""
         try:
             found = resolve_secrets(state.build, self._secrets)
-        except (SecretMissing, RelayError) as missing:
-            self._not_started(run, Outcome.FAILED, str(missing))
+        except RelayError as missing:
+            way_out = f"; {missing.help}" if missing.help else ""
+            self._not_started(run, Outcome.FAILED, missing.message + way_out)
             return None
         if found != state.secrets:
             state.secrets, state.masker = found, Masker(found.values())

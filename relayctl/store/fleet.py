@@ -45,6 +45,8 @@ class WorkerRecord:
     notes: tuple[str, ...] = ()
     is_partial: bool = False
     """Whether it runs only some apps of its tree, so that what it lacks says nothing."""
+    max_timeout_s: float = 0.0
+    """The longest timeout it grants; 0 where it does not say."""
 
     def to_json(self) -> str:
         """The record's text."""

@@ -173,6 +173,7 @@ def _worker(
             drain=settings.drain,
             resync=settings.resync_interval,
             cap=settings.max_timeout,
+            horizon=settings.catch_up_horizon,
             max_event_bytes=settings.max_event_bytes,
             max_children=MAX_CHILDREN,
             base_environ=base_environ(),

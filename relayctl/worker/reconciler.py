@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +20,7 @@ from relayctl.core.diff import is_mass_removal
 from relayctl.core.facts import AppBroken, AppLoaded, AppRemoved, Emit, LoopFailed, RemovalHeld, SourceBack, SourceLost
 from relayctl.core.occurrence import instant_text
 from relayctl.core.running import BrokenApp
-from relayctl.errors import BrokerError
+from relayctl.errors import BrokerError, ModeConflict
 from relayctl.store.definitions import Mode
 from relayctl.store.fleet import Holdings
 from relayctl.worker.snapshot import LiveApp, Snapshot
@@ -312,6 +313,9 @@ class Reconciler:
         pulse = self._pulse
         if pulse is not None:
             if self._epoch and pulse.epoch != self._epoch:
+                # The mode went with the rest; whoever set another one meanwhile keeps it.
+                with suppress(ModeConflict):
+                    self._fleet.enter_mode("pull")
                 self._registrar.forget_registry()
                 self._reported = {}
                 self._hold()

@@ -9,9 +9,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from relayctl.core.due import Due
+from relayctl.core.due import DAY_S, Due
 from relayctl.core.facts import ClockStepped, Emit, LoopFailed, PublishFailed, SchedulerChanged
 from relayctl.core.occurrence import from_epoch
 from relayctl.errors import BrokerError
@@ -59,7 +60,9 @@ class Scheduler:
         token: str,
         surroundings: Surroundings,
         emit: Emit,
+        horizon: timedelta = timedelta(seconds=DAY_S),
     ) -> None:
+        """`horizon` is how far back a missed firing is still caught up."""
         self._stream = stream
         self._fleet = fleet
         self._peers = peers
@@ -67,6 +70,7 @@ class Scheduler:
         self._clock = clock
         self._around = surroundings
         self._emit = emit
+        self._horizon_s = horizon // timedelta(seconds=1)
         self._publisher = Publisher(stream, token, emit)
         self._agenda = Agenda(peers.delay_ms)
         self._lock = threading.Lock()
@@ -131,7 +135,7 @@ class Scheduler:
             now_ms = self._time.now_ms()
             with self._lock:
                 jobs = self._agenda.pop_due(now_ms, _BATCH)
-                passes = [(job, job.take(now_ms)) for job in jobs]
+                passes = [(job, job.take(now_ms, self._horizon_s)) for job in jobs]
             if not passes:
                 break
             try:

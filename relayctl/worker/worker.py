@@ -69,6 +69,7 @@ class Options:
     drain: timedelta
     resync: timedelta | None
     cap: timedelta
+    horizon: timedelta
     max_event_bytes: int
     max_children: int
     base_environ: Mapping[str, str]
@@ -324,6 +325,7 @@ class Worker:
                 on_superseded=self._on_superseded,
             ),
             emit=self._emit,
+            horizon=self._options.horizon,
         )
 
     def _make_claimer(self, token: str) -> Claimer:
@@ -430,4 +432,5 @@ class Worker:
                 f"{app}: its new code does not load: {reason}" for app, reason in sorted(self._refused.items())
             ),
             is_partial=self._source.is_partial,
+            max_timeout_s=self._options.cap.total_seconds(),
         )

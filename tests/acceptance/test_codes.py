@@ -156,6 +156,66 @@ def test_output_can_go_to_files(tmp_path: Path) -> None:
     assert document["v"] == 1 and set(document) == {"v", "relayctl", "evaluator", "tzdata", "python", "formats"}
 
 
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_output_goes_through_what_is_no_plain_file(kind: str, tmp_path: Path) -> None:
+    import os
+    import threading
+
+    place, real, read = tmp_path / "place", tmp_path / "real", []
+    if kind == "link":
+        place.symlink_to(real)
+    else:
+        os.mkfifo(place)
+        reader = threading.Thread(target=lambda: read.append(place.read_text()), daemon=True)
+        reader.start()
+    assert relayctl("version", "--output-file", str(place)).code == 0
+    if kind == "link":
+        assert place.is_symlink()
+        read.append(real.read_text())
+    else:
+        reader.join(10)
+        assert place.is_fifo()
+    assert read[0].startswith("relayctl ")
+    assert {path.name for path in tmp_path.iterdir()} <= {"place", "real"}
+
+
+@pytest.mark.parametrize("command", [("inspect",), ("inspect", "hello/every-minute"), ("simulate", "hello")])
+def test_documents_are_written_at_any_moment(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    # The clock has fractions of a second, and documents have none.
+    answer = inside(capsys, *command, "--apps", str(ROOT / "apps"), "--format", "json")
+    assert answer.code == 0, answer.err
+    assert json.loads(answer.out)["v"] == 1
+
+
+def test_a_shared_option_in_front_of_the_command_is_told_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+    assert inside(capsys, "-q", "version").err.splitlines()[1] == (
+        "  help: options stand behind the command: relayctl COMMAND -q"
+    )
+    assert inside(capsys, "--nonsense", "version").err.splitlines()[1] == "  help: relayctl --help"
+
+
+def test_quiet_keeps_what_went_wrong(tmp_path: Path) -> None:
+    app = tmp_path / "apps" / "shop"
+    app.mkdir(parents=True)
+    (app / "template.yaml").write_text("runtime: python\nevents:\n  - {handler: work.run, pattern: {name: [x]}}\n")
+    (app / "work.py").write_text("def run(event):\n    raise SystemExit(4)\n")
+    failed = relayctl("invoke", "shop/work.run", "--local", "-q", cwd=tmp_path)
+    assert failed.code == 3 and "exit code 4" in failed.err
+    (app / "work.py").write_text("")
+    broken = relayctl("inspect", "-q", cwd=tmp_path)
+    assert broken.code == 1 and "RLY403" in broken.err
+
+
+def test_a_trial_takes_what_is_json_and_what_a_worker_would_send(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "event.json"
+    target = ("invoke", "hello/greet.on_greeting", "--local", "--apps", str(ROOT / "apps"), "--event", str(file))
+    file.write_text('{"name": NaN}')
+    assert (inside(capsys, *target).code, file.write_text('{"source": "relay.schedule", "name": "Ada"}')) == (2, 43)
+    assert inside(capsys, *target).out == "hello Ada\n"
+
+
 def test_no_help_page_shows_a_value_of_the_environment() -> None:
     answer = relayctl("config", "show", "--help", environ={"RELAYCTL_REDIS_URL": "redis://:hunter2@h"})
     assert "hunter2" not in answer.out + answer.err

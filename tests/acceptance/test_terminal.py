@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import subprocess
@@ -113,6 +114,24 @@ def test_a_container_without_a_locale_gets_ascii(tmp_path: Path) -> None:
         assert answer.out.isascii()
         assert 'did you mean "retries"?' in answer.out
     assert relayctl("inspect", cwd=tmp_path, environ={"LANG": "C"}).code == 1
+
+
+def test_a_document_stays_json_where_the_terminal_is_ascii(tmp_path: Path) -> None:
+    words = "caffè → 🚀"
+    app = tmp_path / "apps" / "caffe"
+    app.mkdir(parents=True)
+    (app / "work.py").write_text("def run(event):\n    pass\n", encoding="utf-8")
+    (app / "template.yaml").write_text(
+        "runtime: python\nevents:\n  - {handler: work.run, pattern: {name: [x]}}\n"
+        f'schedules:\n  - {{name: s, handler: work.run, cron: "@daily", description: "{words}"}}\n',
+        encoding="utf-8",
+    )
+    answer = relayctl("inspect", "caffe/s", "--format", "json", cwd=tmp_path, environ={"LANG": "C"})
+    assert answer.code == 0, answer.err
+    assert answer.out.isascii()
+    assert words in json.dumps(json.loads(answer.out), ensure_ascii=False)
+    plain = relayctl("inspect", "caffe/s", cwd=tmp_path, environ={"LANG": "C", "LC_ALL": "C"})
+    assert (plain.code, plain.err) == (0, "")
 
 
 def test_colour_is_for_terminals_and_for_those_who_ask() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,7 @@ from support.fleet import Fleet, await_true, each_second_once
 
 if TYPE_CHECKING:
     from support.broker import PrivateBroker
+    from support.fleet import ServeProcess
 
 pytestmark = pytest.mark.fault
 EVERY_SECOND = "- {name: tick, handler: jobs.run, every: 1s}"
@@ -29,6 +31,7 @@ def test_a_stop_with_the_broker_down(frail_fleet: Fleet, own_broker: PrivateBrok
     own_broker.restart()
 
 
+@pytest.mark.slow
 def test_a_stop_with_a_silent_broker(frail_fleet: Fleet, own_broker: PrivateBroker) -> None:
     fleet = frail_fleet
     fleet.tree.app("app", EVERY_SECOND)
@@ -67,6 +70,7 @@ def test_a_broker_killed_and_restarted_loses_and_doubles_nothing(frail_fleet: Fl
         assert worker.noise == []
 
 
+@pytest.mark.slow
 def test_a_silent_broker_that_answers_again(frail_fleet: Fleet, own_broker: PrivateBroker) -> None:
     fleet = frail_fleet
     fleet.tree.app("app", EVERY_SECOND, head="concurrency: 4", events=SLOW, env="TAKES: '12'")
@@ -90,11 +94,9 @@ def test_a_silent_broker_that_answers_again(frail_fleet: Fleet, own_broker: Priv
     assert [worker.told("lease-lost") for worker in workers] == [[], []]
 
 
-def lease_is_over(workers: list) -> bool:
+def lease_is_over(workers: list[ServeProcess]) -> bool:
     """Whether both have been without their broker for longer than a lease lasts."""
     began = max(fact["time"] for worker in workers for fact in worker.told("loop-failed", loop="claimer"))
-    from datetime import UTC, datetime
-
     return (datetime.now(UTC) - datetime.fromisoformat(began)).total_seconds() > 3
 
 
@@ -111,6 +113,7 @@ def test_a_flush_while_serving(frail_fleet: Fleet) -> None:
     head = fleet.registry()
     published = fleet.published()
     assert int(head["from"]) >= flushed_at * 1000
+    assert fleet.client.get(fleet.keys.mode) == "pull"
     assert min(published) * 1000 >= int(head["from"])
     last, first = max(published), min(published)
     assert [at for at in range(first, last + 1) if at not in published] == []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import signal
+import threading
 
 import pytest
 from support.fleet import Fleet, await_true, each_second_once
@@ -11,7 +13,7 @@ pytestmark = pytest.mark.fault
 TICK = "- {name: tick, handler: jobs.run, every: 1s, timeout: 20s}"
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_each_instant_is_published_and_run_once(fleet: Fleet, workers: int) -> None:
     fleet.tree.app("app", TICK, head="concurrency: 4")
     serving = [fleet.start(wait=False) for _ in range(workers)]
@@ -83,3 +85,23 @@ def test_a_stall_of_three_seconds_loses_nothing(fleet: Fleet) -> None:
     assert worker.stop() == 0
     each_second_once(fleet, first, last)
     assert worker.told("published-late"), "lateness is logged"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_stops_at_any_moment_end_clean_and_lose_nothing(fleet: Fleet) -> None:
+    """Twelve restarts in a row; between two of them the schedule is merely late."""
+    fleet.tree.app("app", TICK, head="concurrency: 4")
+    first = 0
+    moments = random.Random(7)
+    for _ in range(12):
+        worker = fleet.start()
+        first = first or fleet.now() + 1
+        threading.Event().wait(moments.uniform(0, 1.5))
+        assert worker.stop(moments.choice((signal.SIGTERM, signal.SIGINT))) == 0
+        assert worker.noise == []
+        assert worker.told("loop-failed") == []
+    fleet.start()
+    last = fleet.pass_time(1)
+    fleet.await_idle()
+    each_second_once(fleet, first, last)

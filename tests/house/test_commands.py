@@ -15,21 +15,20 @@ from relayctl.settings import SETTINGS
 ROOT = Path(__file__).parent.parent.parent
 
 
-def _commands() -> dict[str, Any]:
-    tree = cli.root()
-    return {verb: tree.get_command(None, verb) for verb in cli.VERBS}
+def _command(verb: str) -> Any:
+    return cli.root().get_command(None, verb)
 
 
 @pytest.mark.parametrize("verb", list(cli.VERBS))
 def test_the_help_page_tells_the_first_line_of_the_docstring(verb: str) -> None:
-    command = _commands()[verb]
+    command = _command(verb)
     assert (command.help or "").splitlines()[0] == cli.VERBS[verb]
     assert (importlib.import_module(f"relayctl.cli.{verb}").__doc__ or "").startswith(f"`relayctl {verb}")
 
 
 @pytest.mark.parametrize("verb", list(cli.VERBS))
 def test_every_command_takes_the_shared_options(verb: str) -> None:
-    command = _commands()[verb]
+    command = _command(verb)
     for leaf in getattr(command, "commands", {"": command}).values():
         options = {opt for param in leaf.params for opt in param.opts}
         shared = {row.flag for row in SETTINGS.values() if row.is_shared}

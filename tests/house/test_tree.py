@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,6 +55,41 @@ def test_modules_stay_small_as_a_whole() -> None:
     sizes = sorted(len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES)
     assert sizes[len(sizes) // 2] <= 150
     assert sizes[len(sizes) * 9 // 10] <= 350
+
+
+# Where each library is imported; a type may be named anywhere.
+DOORS = {
+    "redis": "relayctl/store/",
+    "ruamel": "relayctl/templates/read.py",
+    "_ruamel_yaml": "relayctl/templates/read.py",
+    "jsonschema": "relayctl/templates/shape.py",
+    "jsonschema_rs": "relayctl/templates/shape.py",
+    "watchfiles": "relayctl/sources/watch.py",
+    "prometheus_client": "relayctl/worker/metrics.py",
+    "croniter": "relayctl/cli/compare.py",
+    "cron_descriptor": "relayctl/render/wording.py",
+    "typer": "relayctl/cli/",
+}
+
+
+def _imports(node: ast.AST) -> Iterator[str]:
+    """The libraries imported below a node, those for type checking alone left out."""
+    if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+        return
+    if isinstance(node, ast.Import):
+        yield from (alias.name.partition(".")[0] for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and not node.level:
+        yield (node.module or "").partition(".")[0]
+    for child in ast.iter_child_nodes(node):
+        yield from _imports(child)
+
+
+def test_a_library_has_one_door() -> None:
+    imported = {(_name(path), name) for path in MODULES for name in _imports(ast.parse(path.read_text("utf-8")))}
+    known = {*sys.stdlib_module_names, "relayctl", "relay_surroundings", "tzdata"}
+    strangers = {name for _, name in imported if name not in known}
+    assert strangers == set(DOORS)
+    assert [each for each in sorted(imported) if each[1] in DOORS and not each[0].startswith(DOORS[each[1]])] == []
 
 
 def test_key_names_are_spelled_in_one_module() -> None:
@@ -112,6 +148,15 @@ def test_the_readme_names_what_a_newcomer_types() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "make serve" in readme
     assert "make test" in readme
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    pages = [path for path in _files() if path.suffix == ".md"]
+    links = [
+        (page, link) for page in pages for link in re.findall(r"\]\(([^)#:]+)[)#]", page.read_text(encoding="utf-8"))
+    ]
+    assert links
+    assert [f"{_name(page)}: {link}" for page, link in links if not (page.parent / link).exists()] == []
 
 
 def test_what_continuous_integration_runs_can_be_run_by_hand() -> None:

@@ -10,7 +10,6 @@ import pytest
 from support.described import NOW, described, running, sample
 from syrupy.assertion import SnapshotAssertion
 
-from relayctl.cli.desk import to_ascii
 from relayctl.core.description import Description
 from relayctl.core.diff import Plan, make_plan, removal_guard
 from relayctl.core.running import BrokenApp
@@ -113,13 +112,12 @@ def test_every_line(width: int, golden: SnapshotAssertion) -> None:
     assert render.text(_one_of_each(), replace(SETTING, width=width)) == golden
 
 
-@pytest.mark.parametrize("case", ["concise", "unchanged", "ascii", "markdown", "jsonl", "json"])
+@pytest.mark.parametrize("case", ["concise", "unchanged", "markdown", "jsonl", "json"])
 def test_form(case: str, golden: SnapshotAssertion) -> None:
     plan = _one_of_each()
     found = {
         "concise": lambda: render.text(plan, replace(SETTING, is_concise=True)),
         "unchanged": lambda: render.text(plan, replace(SETTING, is_concise=True, shows_unchanged=True)),
-        "ascii": lambda: to_ascii(render.text(plan, SETTING)),
         "markdown": lambda: render.markdown(plan, SETTING),
         "jsonl": lambda: plandocument.stream(plan, SETTING),
         "json": lambda: json.dumps(plandocument.document(plan, SETTING), indent=2) + "\n",

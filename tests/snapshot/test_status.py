@@ -99,3 +99,10 @@ def test_what_counts_as_drift() -> None:
     assert not WELL.has_drift
     assert ODD.has_drift
     assert NOBODY.has_drift
+
+
+def test_a_long_list_is_cut_and_says_so() -> None:
+    many = _status(*(_standing(f"s{number}", Sync.UNKNOWN, Health.HEALTHY) for number in range(1240)), workers=())
+    shown = render.text(many, width=80, with_workers=False, with_counts=False, with_checks=False)
+    assert "… 1,200 more; --format json lists all" in shown
+    assert len(shown.splitlines()) < 60

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PROGRAM = Path(__file__).with_name("worker_process.py")
 
-RECORDER = '''
+RECORDER = """
 import json, os, time
 
 
@@ -63,7 +63,7 @@ def on_slow_event(event):
 
 def on_bad_event(event):
     fail(event)
-'''
+"""
 """The handlers of the test apps. Each writes a line to the file that RUNS names: who ran what."""
 
 
@@ -78,7 +78,11 @@ class Tree:
     def template(self, schedules: str = "", *, events: str = "", head: str = "", env: str = "") -> str:
         """A template's text; `schedules` and `events` are YAML lists, one item per line."""
         rules = events or "- {handler: jobs.on_event, pattern: {kind: [never]}}"
-        lines = ["runtime: python", head, f"env: {{RUNS: {json.dumps(str(self.runs_file))}{', ' + env if env else ''}}}"]
+        lines = [
+            "runtime: python",
+            head,
+            f"env: {{RUNS: {json.dumps(str(self.runs_file))}{', ' + env if env else ''}}}",
+        ]
         lines += ["events:", *(f"  {line}" for line in rules.strip().splitlines())]
         if schedules:
             lines += ["schedules:", *(f"  {line}" for line in schedules.strip().splitlines())]

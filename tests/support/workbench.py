@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     import redis
 
     from relayctl.core.facts import Fact
+    from relayctl.store.fleet import Pulse
+    from relayctl.worker.agenda import Name
     from relayctl.worker.snapshot import Snapshot
 
 T0 = 1_800_000_000
@@ -102,8 +104,8 @@ class Workbench:
                 record=lambda is_publishing: record(
                     worker, is_publishing=is_publishing, holdings_seq=self.reconciler.holdings_seq
                 ),
-                on_pulse=lambda pulse: self.reconciler.on_pulse(pulse),
-                on_superseded=lambda names: self.reconciler.refresh(names),
+                on_pulse=self._on_pulse,
+                on_superseded=self._on_superseded,
             ),
             emit=self.facts.append,
         )
@@ -126,6 +128,12 @@ class Workbench:
             resync=timedelta(seconds=30),
             emit=self.facts.append,
         )
+
+    def _on_pulse(self, pulse: Pulse) -> None:
+        self.reconciler.on_pulse(pulse)
+
+    def _on_superseded(self, names: Iterable[Name]) -> None:
+        self.reconciler.refresh(list(names))
 
     def _swap(self, _snapshot: Snapshot, changes: Changes) -> None:
         self.swaps.append(changes)

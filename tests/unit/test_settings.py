@@ -102,6 +102,12 @@ def test_a_bad_value_never_repeats_a_credential(key: str) -> None:
     [
         ("redis://user:p:w@host:1/0", "redis://user:***@host:1/0"),
         ("redis://:pw@host", "redis://:***@host"),
+        ("redis://user:p/w@host:1/0", "redis://user:***@host:1/0"),
+        ("redis://user:p@w/x@host:1/0", "redis://user:***@host:1/0"),
+        (
+            "redis+sentinel://u:pw@h:1/m?sentinel_password=pw&db=1",
+            "redis+sentinel://u:***@h:1/m?sentinel_password=***&db=1",
+        ),
         ("unix:///run/x.sock?password=pw&db=1", "unix:///run/x.sock?password=***&db=1"),
         ("redis://host/0", "redis://host/0"),
     ],

@@ -36,6 +36,7 @@ def checkouts(fleet: Fleet) -> Checkouts:
     return Checkouts(fleet)
 
 
+@pytest.mark.slow
 def test_a_rolling_deploy_goes_forward_once_and_a_rolling_revert_lands_when_the_last_has_left(
     fleet: Fleet, checkouts: Checkouts
 ) -> None:
@@ -84,6 +85,7 @@ def test_static_checkouts_that_restart_never_alternate(fleet: Fleet, checkouts: 
     assert fleet.entries_added() == len(fleet.published())
 
 
+@pytest.mark.slow
 def test_what_a_new_checkout_lacks_ends_when_nobody_holds_it_and_an_old_one_does_not_bring_it_back(
     fleet: Fleet, checkouts: Checkouts
 ) -> None:

@@ -42,6 +42,7 @@ def test_an_error_is_told_with_its_way_out() -> None:
 
 def test_control_characters_are_never_printed_raw() -> None:
     assert exits.harmless("a\x1b[31m\r\nb\x07") == "a\\x1b[31m\\x0d\nb\\x07"
+    assert exits.harmless("a\u202eb\u0085") == "a\\u202eb\\x85"
 
 
 def test_an_internal_error_shows_its_type_and_place_and_not_its_text() -> None:

@@ -25,6 +25,8 @@ NOW = datetime(2026, 9, 29, 10, 15, tzinfo=UTC)
         ("2026-09-29T03:00:30Z", datetime(2026, 9, 29, 3, 0, 30, tzinfo=UTC)),
         ("2026-09-29t03:00:00z", datetime(2026, 9, 29, 3, tzinfo=UTC)),
         ("2026-09-29T05:00:00+02:00", datetime(2026, 9, 29, 3, tzinfo=UTC)),
+        ("2026-09-29T03:00:00.999Z", datetime(2026, 9, 29, 3, tzinfo=UTC)),
+        ("now+1500ms", NOW + timedelta(seconds=1)),
     ],
 )
 def test_the_forms(text: str, expected: datetime) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
+
+import pytest
 
 from relayctl.core.cron import Cron, Every
 from relayctl.core.load import Named, Window, density, firings
@@ -22,6 +25,22 @@ def test_every_firing_is_listed_once_and_in_order() -> None:
 def test_the_window_ends_with_its_last_instant_and_begins_after_its_first() -> None:
     found = [at for at, _ in firings(NAMES[:1], Window(after=AFTER, until=AFTER + timedelta(hours=1)))]
     assert found == [AFTER + timedelta(hours=1)]
+
+
+@pytest.mark.parametrize("every", ["1s", "7s", "40s", "59s", "1m", "61s"])
+@pytest.mark.parametrize("offset_s", [0, 1, 33])
+def test_counts_are_those_of_the_listed_firings(every: str, offset_s: int) -> None:
+    window = Window(
+        after=AFTER + timedelta(seconds=offset_s), until=AFTER + timedelta(minutes=9, seconds=59 - 2 * offset_s % 60)
+    )
+    schedules = [Named(name="a/s", trigger=Every.parse(every))]
+    listed = Counter(at.replace(second=0) for at, _ in firings(schedules, window))
+    assert density(schedules, window).by_minute == listed
+
+
+def test_a_year_of_seconds_is_counted_and_not_walked() -> None:
+    window = Window(after=AFTER, until=AFTER + timedelta(days=365))
+    assert density([Named(name="a/s", trigger=Every.parse("1s"))], window).total == 365 * 86_400
 
 
 def test_herds_and_free_minutes() -> None:

@@ -74,6 +74,58 @@ def test_the_same_meaning_is_no_change(one: str, other: str) -> None:
     assert planned([one], [other]).changes == ()
 
 
+def test_order_quotes_comments_and_style_are_no_change() -> None:
+    one = """# a comment
+runtime: python
+env: {A: one, B: "two"}
+secrets: {K: ref-k, L: ref-l}
+events:
+  - handler: jobs.run
+    pattern: {kind: [a, b], table: [users]}
+  - handler: jobs.other
+    pattern: {kind: [c]}
+schedules:
+  - {name: a, handler: jobs.run, cron: "0 3 * * *", input: {x: 1, y: [1, 2]}}
+  - {name: b, handler: jobs.run, every: 90s}
+services:
+  - {name: web, command: [./a, "-v"], port: 3000}
+  - {name: api, command: [./b]}
+"""
+    other = """services:
+  - name: api
+    command: ["./b"]
+  - port: 3000
+    command:
+      - ./a
+      - -v
+    name: "web"
+schedules:
+  - every: 1m30s
+    handler: 'jobs.run'
+    name: b
+  - input:
+      y: [1, 2]
+      x: 1
+    name: a   # moved
+    handler: jobs.run
+    cron: '0 3 * * *'
+events:
+  - {handler: jobs.other, pattern: {kind: [c]}}
+  - pattern: {table: [users], kind: [a, b]}
+    handler: jobs.run
+secrets: {L: ref-l, K: ref-k}
+env:
+  B: two
+  A: "one"
+runtime: "python"
+"""
+    apps = [checked(text)[0] for text in (one, other)]
+    before, after = ({"sample": describe_app(app, "r")} for app in apps if app is not None)
+    plan = make_plan(after, running(before), now=NOW)
+    assert plan.changes == ()
+    assert len(plan.unchanged) == 6
+
+
 def test_habits_at_shifts_are_shown_in_full() -> None:
     change = only(planned([NIGHTLY], [f"{NIGHTLY}, dst: {{fold: both}}"]))
     assert shown(change) == {"dst": ("fold: first, gap: run", "fold: both, gap: run")}
@@ -172,6 +224,12 @@ def test_two_workers_are_judged_by_the_registry() -> None:
     assert [(change.action, change.worker) for change in held_by_old.changes] == [(Action.CHANGE, "")]
 
 
+def test_most_workers_stand_for_what_the_registry_does_not_know() -> None:
+    odd, common = tree(f"{NIGHTLY}, timeout: 1m"), tree(NIGHTLY)
+    plan = make_plan(common, running(odd, common, common), now=NOW)
+    assert [(change.action, change.worker) for change in plan.changes] == [(Action.RESTORE, "w1")]
+
+
 def test_what_fires_is_what_the_registry_has_and_not_what_an_outdated_worker_reads() -> None:
     new = tree(NIGHTLY.replace("0 3", "0 4"))
     fleet = Running(workers={"w1": tree(NIGHTLY)}, registry=running(new).registry)
@@ -218,6 +276,16 @@ def test_a_pause_stays_shows_and_silences() -> None:
     assert plan.fires_before == 0
     changed = only(make_plan(tree(f"{NIGHTLY}, retries: 0"), fleet, now=NOW))
     assert (changed.action, changed.paused_at) == (Action.CHANGE, NOW)
+
+
+def test_a_new_timeout_above_what_workers_grant_is_told() -> None:
+    cap = timedelta(hours=1)
+    assert only(planned([NIGHTLY], [f"{NIGHTLY}, timeout: 2h"], cap=cap)).capped_to == cap
+    assert only(planned([NIGHTLY], [f"{NIGHTLY}, timeout: 1h"], cap=cap)).capped_to is None
+    assert (
+        only(planned([f"{NIGHTLY}, timeout: 2h"], [f"{NIGHTLY}, timeout: 2h, retries: 1"], cap=cap)).capped_to is None
+    )
+    assert only(planned([], [f"{NIGHTLY}, timeout: 2h"], cap=cap)).capped_to == cap
 
 
 @pytest.mark.parametrize(("removed", "total", "held"), [(5, 5, False), (6, 29, True), (6, 30, False), (7, 30, True)])

@@ -25,7 +25,12 @@ MINUTELY = Timeline([generation(every(60), T0 - 10 * DAY_S)])
 
 def test_every_instant_of_a_short_gap_is_taken_oldest_first() -> None:
     due = due_firings(EVERY_SECOND, T0, T0 + 3, CatchUp.NONE)
-    assert (instants(due), due.cursor, due.is_catch_up, due.passed_over) == ([T0 + 1, T0 + 2, T0 + 3], T0 + 3, False, ())
+    assert (instants(due), due.cursor, due.is_catch_up, due.passed_over) == (
+        [T0 + 1, T0 + 2, T0 + 3],
+        T0 + 3,
+        False,
+        (),
+    )
 
 
 def test_nothing_due_moves_the_cursor_forward_and_never_back() -> None:
@@ -58,7 +63,9 @@ def test_a_pass_takes_a_hundred_at_most_and_the_next_goes_on_there() -> None:
         (CatchUp.NONE, [], ((T0 + 60, T0 + 300),)),
     ],
 )
-def test_a_long_gap_goes_by_the_policy(policy: CatchUp, taken: list[int], passed_over: tuple[tuple[int, int], ...]) -> None:
+def test_a_long_gap_goes_by_the_policy(
+    policy: CatchUp, taken: list[int], passed_over: tuple[tuple[int, int], ...]
+) -> None:
     due = due_firings(MINUTELY, T0, T0 + 310, policy)
     assert (instants(due), due.passed_over, due.cursor) == (taken, passed_over, T0 + 310)
     assert due.is_catch_up

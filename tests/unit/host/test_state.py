@@ -18,10 +18,6 @@ def mode(path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_it_lies_beside_the_apps(tmp_path):
-    assert StateDir.beside(tmp_path / "apps").path == tmp_path / ".relayctl"
-
-
 def test_create_is_private_and_repeatable(tmp_path):
     state = StateDir(tmp_path / "a" / "state").create().create()
     assert mode(state.path) == 0o700

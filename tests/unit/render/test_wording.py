@@ -34,6 +34,8 @@ from relayctl.render.wording import describe
         ("0 9 1 * 1", "At 09:00, on day 1 of the month and also on every Monday"),
         ("0 0 1-31 * 1", "At 00:00, every day"),
         ("0 0 * * 5-7", "At 00:00, on Friday through Sunday"),
+        ("1 */12 * * *", "At 00:01 and 12:01, every day"),
+        ("*/60 3 * * 1", "At 03:00, on Monday"),
         ("0 0 5-5 * *", "At 00:00, on day 5 of the month"),
         ("0 0 30 2 *", "Never: no date matches"),
         ("0 12 */10 * *", "At 12:00, on days 1, 11, 21 and 31 of the month"),

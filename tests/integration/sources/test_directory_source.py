@@ -1,0 +1,181 @@
+"""A directory as a source: what it sees, what is no edit, and when the absence of an app means nothing."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.broker import await_fact
+
+from relayctl.host.clock import SystemClock
+from relayctl.sources.directory import DirectorySource
+from relayctl.sources.watch import DirectoryWatch
+
+TEMPLATE = "runtime: python\nevents: [{handler: jobs.on, pattern: {kind: [x]}}]\n"
+
+
+def make_app(root: Path, name: str = "app") -> Path:
+    folder = root / name
+    folder.mkdir(parents=True)
+    (folder / "jobs.py").write_text("def on(event):\n    pass\n")
+    (folder / "template.yaml").write_text(TEMPLATE)
+    return folder
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    made = tmp_path / "apps"
+    make_app(made)
+    return made
+
+
+def source(root: Path, *only: str) -> DirectorySource:
+    return DirectorySource(root, SystemClock(), only=only)
+
+
+def test_the_revision_follows_the_content_alone(root: Path) -> None:
+    seen = source(root)
+    first = seen.look()
+    assert set(first.apps) == {"app"}
+    os.utime(root / "app" / "jobs.py", (1, 1))
+    for leftover in (".template.yaml.swp", "jobs.py~", "4913", "jobs.pyc"):
+        (root / "app" / leftover).write_text("x")
+    assert seen.look().revision == first.revision
+    (root / "app" / "jobs.py").write_text("def on(event):\n    return 1\n")
+    changed = seen.look()
+    assert changed.revision != first.revision
+    (root / "app" / "jobs.py").write_text("def on(event):\n    pass\n")
+    assert seen.look().revision == source(root).look().revision == first.revision
+
+
+def test_only_what_was_touched_is_read_again(root: Path) -> None:
+    make_app(root, "other")
+    seen = source(root)
+    before = seen.look()
+    for name in ("app", "other"):
+        (root / name / "jobs.py").write_text("def on(event):\n    return 2\n")
+    after = seen.look({"app"})
+    assert after.apps["app"] != before.apps["app"]
+    assert after.apps["other"] == before.apps["other"]
+    assert seen.look().apps["other"] != before.apps["other"]
+
+
+@pytest.mark.parametrize(
+    "break_it",
+    [
+        lambda root: root.rename(root.with_name("away")),
+        lambda root: (root.rename(root.with_name("away")), root.touch()),
+    ],
+    ids=["gone", "file"],
+)
+def test_a_root_that_cannot_be_read_is_trouble_and_not_an_empty_tree(
+    root: Path, break_it: Callable[[Path], object]
+) -> None:
+    seen = source(root)
+    break_it(root)
+    view = seen.look()
+    assert view.trouble
+    assert view.apps == {}
+    empty = root.with_name("empty")
+    empty.mkdir()
+    assert source(empty).look().trouble is None
+
+
+def test_a_checkout_in_a_directory_above_makes_it_busy(root: Path) -> None:
+    lock = root.parent / ".git" / "index.lock"
+    lock.parent.mkdir()
+    assert not source(root).look().is_busy
+    lock.touch()
+    assert source(root).look().is_busy
+
+
+def test_a_worker_for_some_apps_sees_only_these(root: Path) -> None:
+    make_app(root, "other")
+    seen = source(root, "other")
+    assert set(seen.look().apps) == {"other"}
+    assert seen.is_partial
+    assert not source(root).is_partial
+
+
+class Hints:
+    """A watch in a thread of its own, and what it hinted at."""
+
+    def __init__(self, root: Path) -> None:
+        self.heard: list[frozenset[str] | None] = []
+        self.troubles: list[str] = []
+        self.stop = threading.Event()
+        watch = DirectoryWatch(
+            root,
+            debounce_ms=20,
+            is_polling=False,
+            clock=SystemClock(),
+            on_hint=self.heard.append,
+            on_trouble=self.troubles.append,
+        )
+        self.thread = threading.Thread(target=watch.run, args=(self.stop,))
+        self.thread.start()
+        # The first look at everything says that it is watching by now.
+        self.await_hint(None)
+
+    def await_hint(self, touched: frozenset[str] | None) -> float:
+        """Wait for a hint that covers these apps; what was heard before is forgotten."""
+        took = await_fact(
+            lambda: any(hint is None or (touched is not None and touched <= hint) for hint in list(self.heard)),
+            f"no hint at {touched}",
+            within_s=5,
+        )
+        self.heard.clear()
+        return took
+
+
+@pytest.fixture
+def hints(root: Path) -> Iterator[Hints]:
+    made = Hints(root)
+    yield made
+    made.stop.set()
+    made.thread.join(5)
+    assert not made.thread.is_alive(), "it does not stop"
+    assert made.troubles == []
+
+
+def test_a_save_is_hinted_at_by_the_name_of_its_app(root: Path, hints: Hints) -> None:
+    (root / "app" / "jobs.py").write_text("def on(event):\n    return 3\n")
+    await_fact(lambda: frozenset({"app"}) in hints.heard or None in hints.heard, "no hint", within_s=5)
+
+
+def test_a_new_app_and_what_is_written_into_it_later(root: Path, hints: Hints) -> None:
+    folder = root / "fresh"
+    folder.mkdir()
+    hints.await_hint(None)
+    (folder / "jobs.py").write_text("def on(event):\n    pass\n")
+    hints.await_hint(frozenset({"fresh"}))
+    (folder / "template.yaml").write_text(TEMPLATE)
+    hints.await_hint(frozenset({"fresh"}))
+
+
+def test_a_template_that_comes_back_after_its_removal(root: Path, hints: Hints) -> None:
+    template = root / "app" / "template.yaml"
+    template.unlink()
+    hints.await_hint(frozenset({"app"}))
+    template.write_text(TEMPLATE + "# again\n")
+    hints.await_hint(frozenset({"app"}))
+
+
+def test_a_root_that_is_replaced_is_watched_anew(root: Path, hints: Hints) -> None:
+    root.rename(root.with_name("away"))
+    make_app(root)
+    hints.await_hint(None)
+    hints.await_hint(None)
+    (root / "app" / "jobs.py").write_text("def on(event):\n    return 4\n")
+    hints.await_hint(frozenset({"app"}))
+
+
+def test_what_tools_leave_is_no_hint(root: Path, hints: Hints) -> None:
+    (root / "app" / "__pycache__").mkdir()
+    (root / "app" / "__pycache__" / "x.pyc").write_bytes(b"x")
+    (root / "app" / ".template.yaml.swp").write_bytes(b"x")
+    (root / "app" / "jobs.py").write_text("def on(event):\n    return 5\n")
+    hints.await_hint(frozenset({"app"}))

@@ -1,0 +1,54 @@
+"""The Python door: reading a tree, comparing it, and the errors it raises."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.described import NOW
+from support.templates import schedule, write_app
+
+from relayctl import api
+from relayctl.core.diff import Action
+from relayctl.errors import BrokerUnavailable, NoBroker, NoTemplates, UsageError
+from relayctl.host.clock import SystemClock
+
+
+def test_a_tree_is_read_and_compared_with_nothing(tmp_path: Path) -> None:
+    write_app(tmp_path, "billing", schedule("every: 1m"))
+    write_app(tmp_path, "crm", schedule("every: soon"))
+    (write_app(tmp_path, "odd", "") / "template.yaml").rename(tmp_path / "odd" / "template.yml")
+    desired = api.read_desired(tmp_path, NOW)
+    assert [app.name for app, _ in desired.apps] == ["billing"]
+    assert sorted(each.app for each in desired.broken) == ["crm", "odd"]
+    plan = api.plan(desired, None, now=NOW)
+    assert {change.action for change in plan.changes} == {Action.CREATE}
+    assert [held.broken.app for held in plan.held] == ["crm", "odd"]
+
+
+def test_no_templates(tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(NoTemplates):
+            api.read_desired(place, NOW)
+
+
+def test_where_no_broker_is(tmp_path: Path) -> None:
+    place = api.Place(redis_url=None, state_dir=tmp_path / "state")
+    with pytest.raises(NoBroker):
+        api.observe(place, SystemClock())
+    assert api.observe_or_nothing(place, SystemClock()) is None
+    (tmp_path / "state").mkdir()
+    assert api.observe_or_nothing(place, SystemClock()) is None
+
+
+def test_a_named_broker_is_never_replaced_by_nothing(tmp_path: Path) -> None:
+    for url, error in (("redis://127.0.0.1:1", BrokerUnavailable), ("nonsense://x", UsageError)):
+        with pytest.raises(error):
+            api.observe_or_nothing(api.Place(redis_url=url, state_dir=tmp_path), SystemClock())
+
+
+def test_importing_it_loads_no_client() -> None:
+    program = "import sys, relayctl.api; print('redis' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "False\n"
