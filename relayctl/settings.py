@@ -239,7 +239,10 @@ def _shown(text: str) -> str:
 def _path(text: str) -> Path:
     if not text or "\0" in text:
         raise ValueError("expected a path")
-    return Path(text).expanduser()
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise ValueError(f"there is no home directory for {_shown(text)}") from None
 
 
 def _namespace(text: str) -> str:

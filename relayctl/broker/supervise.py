@@ -83,7 +83,7 @@ class EmbeddedBroker:
         Where there are traces of one (its lock or socket, or workers that watch it), waits up to `within_s` for it
         to answer, since it may be starting. BrokerUnavailable if one holds the directory and does not answer.
         """
-        if not self.state.path.is_dir():
+        if not self.state.exists():
             return None
         deadline = time.monotonic() + within_s
         while True:

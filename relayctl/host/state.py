@@ -18,10 +18,11 @@ from relayctl.errors import FileFailure
 MAX_SOCKET_BYTES = 103 if sys.platform == "darwin" else 107
 
 _BROKER_SOCKET = "broker.sock"
+_OTHER_STATE_DIR = "give another one with --state-dir (or RELAYCTL_STATE_DIR), or mend its owner and free space"
 
 
 class StateDir:
-    """One state directory. Paths are plain attributes; only `create` and `short_socket_path` touch the disk."""
+    """One state directory. Paths are plain attributes; only the methods touch the disk."""
 
     __slots__ = (
         "broker_config",
@@ -38,7 +39,7 @@ class StateDir:
     )
 
     def __init__(self, path: Path | str) -> None:
-        self.path = Path(path).expanduser().resolve()
+        self.path = _resolved(Path(path))
         self.broker_data = self.path / "broker"
         self.broker_lock = self.path / "broker.lock"
         self.broker_config = self.path / "broker.conf"
@@ -63,10 +64,18 @@ class StateDir:
                 ignore.write_text("*\n")
         except OSError as error:
             raise FileFailure(
-                f"the state directory {self.path} cannot be used: {error.strerror or error}",
-                help="give another one with --state-dir (or RELAYCTL_STATE_DIR), or mend its owner and free space",
+                f"the state directory {self.path} cannot be used: {_reason(error)}", help=_OTHER_STATE_DIR
             ) from error
         return self
+
+    def exists(self) -> bool:
+        """Whether it is there. FileFailure where that cannot be seen, as beneath another user's directory."""
+        try:
+            return self.path.is_dir()
+        except OSError as error:
+            raise FileFailure(
+                f"the state directory {self.path} cannot be looked at: {_reason(error)}", help=_OTHER_STATE_DIR
+            ) from error
 
     def short_socket_path(self, name: str = _BROKER_SOCKET) -> Path:
         """Where the socket `name` goes: here, or where a path would be too long for a socket, in a short private
@@ -123,6 +132,19 @@ class StateDir:
         finally:
             draft.unlink()
         return fresh
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.expanduser().resolve()
+    except (OSError, RuntimeError) as error:  # a link that may not be read or leads to itself, a user who is not there
+        raise FileFailure(
+            f"the state directory {path} cannot be found: {_reason(error)}", help=_OTHER_STATE_DIR
+        ) from error
+
+
+def _reason(error: OSError | RuntimeError) -> str:
+    return (getattr(error, "strerror", None) or str(error)).lower()
 
 
 def _make_private(path: Path) -> None:

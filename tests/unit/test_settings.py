@@ -78,6 +78,11 @@ def test_a_bad_file_names_itself_the_key_and_the_fault(tmp_path: Path, text: str
     assert str(path) in caught.value.message
 
 
+def test_a_home_that_is_nobodys_is_refused() -> None:
+    with pytest.raises(UsageError, match="--apps: there is no home directory"):
+        settings.load({"apps": "~nobody-of-this-name/apps"}, environ={})
+
+
 def test_an_unknown_key_gets_a_suggestion(tmp_path: Path) -> None:
     path = tmp_path / "bad.toml"
     path.write_text('namespce = "x"\n')

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Writes one archive per due instant; a repeated run replaces its own archive and no other.
 set -eu
+umask 077
 
 stamp=$(printf '%s' "${RELAY_SCHEDULED_AT:-manual}" | tr -d ':-')
 mkdir -p "$TARGET_DIR"

@@ -2,8 +2,9 @@
 --
 -- KEYS  1 the schedule's hash   2 its published set   3 the stream
 -- ARGV  1 instant in epoch seconds   2 generation   3 token of the publisher   4 envelope (JSON)
---       5 '1' for an explicit act of an operator, which passes early, pause and floor   6 now in ms, or ''
---       7… further flat fields of the entry, name and value in turn (trace context)
+--       5 '1' for an explicit act of an operator, which passes early and pause and replaces a missed or paused closing,
+--         below the floor only where one is on record   6 now in ms, or ''
+--       7… further flat fields of the entry, name and value in turn (publisher, marks, trace context)
 -- Answers {answer, entry id, highest published before}
 --       published (also to the same token again) | duplicate | settled (closed, or at or below the floor)
 --       | early | stale (outside its generation's interval) | paused | unknown (no such generation)
@@ -11,19 +12,27 @@
 -- without a record is published again under the same id, while a record without an entry would lose the firing.
 --@include time
 --@include generation
+--@include closing
 local EARLY_MS = 1000
+local REPLACEABLE = { missed = true, paused = true }
 local sch, pub, instant, gen, token = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 local at = tonumber(instant)
 local explicit = ARGV[5] == '1'
-local head = redis.call('HMGET', sch, 'hw', 'paused', 'floor')
+local head = redis.call('HMGET', sch, 'hw', 'paused', 'floor', 'shut')
 local before = head[1] or ''
 
-local recorded = redis.call('HGET', pub, instant)
+local recorded, closing = redis.call('HGET', pub, instant), nil
 if recorded then
   local state, by, entry = string.match(recorded, '^(%a)|([^|]*)|?(.*)$')
   if state == 'p' then
     return { by == token and 'published' or 'duplicate', entry, before }
   end
+  closing = recorded
+elseif is_under(head[4], at) then
+  local _, value = range_over(pub, at)
+  closing = value
+end
+if closing and not (explicit and REPLACEABLE[string.match(closing, '^c|([^|]*)') or '']) then
   return { 'settled', '', before }
 end
 
@@ -40,7 +49,7 @@ end
 if head[2] and at >= tonumber(head[2]) and not explicit then
   return { 'paused', '', before }
 end
-if head[3] and at <= tonumber(head[3]) and not explicit then
+if is_under(head[3], at) and not closing then
   return { 'settled', '', before }
 end
 
@@ -50,7 +59,8 @@ for i = 7, #ARGV do
 end
 local entry = redis.call('XADD', KEYS[3], '*', unpack(fields))
 redis.call('HSET', pub, instant, 'p|' .. token .. '|' .. entry)
-if not head[1] or at > tonumber(head[1]) then
+-- An explicit act says nothing of the firings before it: they are still owed.
+if not explicit and not is_under(head[1], at) then
   redis.call('HSET', sch, 'hw', instant)
 end
 return { 'published', entry, before }

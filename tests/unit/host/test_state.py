@@ -44,6 +44,21 @@ def test_a_file_in_its_place_is_a_clear_error(tmp_path):
     assert "--state-dir" in caught.value.help
 
 
+def test_a_link_to_itself_is_a_clear_error(tmp_path):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(FileFailure, match="cannot be") as caught:
+        StateDir(tmp_path / "loop" / "x").create()
+    assert "--state-dir" in caught.value.help
+
+
+def test_what_cannot_be_looked_at_is_a_clear_error(tmp_path):
+    assert not StateDir(tmp_path / "absent").exists()
+    assert StateDir(tmp_path / "there").create().exists()
+    with pytest.raises(FileFailure, match="cannot be looked at") as caught:
+        StateDir(tmp_path / ("x" * 300)).exists()
+    assert "--state-dir" in caught.value.help
+
+
 def test_two_spellings_are_one_directory(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")

@@ -109,6 +109,8 @@ def test_what_the_registry_refuses_is_asked_for_and_its_own_intervals_are_follow
     # Two others changed it meanwhile, and this worker has heard of neither.
     register(3, now - 12)
     register(2, now - 6)
+    # A peer has published under the newest, so the head alone would seem to be enough.
+    bench.client.hset(bench.keys.schedule("app", "tick"), "hw", now - 2)
     bench.tick()
     bench.reconciler.step()
     bench.tick()
