@@ -33,6 +33,8 @@ LONGEST_SHIFT_S = 180 * 60
 """A longer shift is a correction of the calendar: nothing is caught up, nothing held back."""
 
 _DAY_S = 86_400
+_REMEMBERED = 8
+_UNKNOWN = -(1 << 62)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _Choice = TypeVar("_Choice", bound=Enum)
 
@@ -139,6 +141,8 @@ class Cron(_Answers):
     fires_once_in_fold: bool
     _pattern: WallPattern = field(compare=False, repr=False)
     _zone: Zone = field(compare=False, repr=False)
+    # Schedules with one expression share this object and are asked about the same moments, a whole herd at once.
+    _following: dict[int, int | None] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @classmethod
     def parse(cls, expression: str, timezone: str = "UTC", dst: Dst | Mapping[str, object] | None = None) -> Cron:
@@ -164,9 +168,19 @@ class Cron(_Answers):
 
     def next_after_s(self, epoch: int) -> int | None:
         """`next_after` in whole epoch seconds."""
-        zone, low = self._zone, epoch + 1
         if not self._pattern.can_match:
             return None
+        known = self._following.get(epoch, _UNKNOWN)
+        if known != _UNKNOWN:
+            return known
+        found = self._search_after(epoch)
+        if len(self._following) >= _REMEMBERED:
+            self._following.clear()
+        self._following[epoch] = found
+        return found
+
+    def _search_after(self, epoch: int) -> int | None:
+        zone, low = self._zone, epoch + 1
         low = max(low, EARLIEST_S)
         while low <= LATEST_S:
             stretch = zone.stretch_at(low)

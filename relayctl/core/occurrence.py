@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, NewType
 
 from relayctl.core.names import is_name, why_not_a_name
@@ -24,6 +25,7 @@ _INSTANT = re.compile(r"(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2}):(\d{2})Z", re.AS
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+@lru_cache(maxsize=4096)
 def instant_text(at: datetime) -> str:
     """RFC 3339 in UTC at whole seconds, the only form an instant has in ids and envelopes."""
     at = at.astimezone(UTC)
