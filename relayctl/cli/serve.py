@@ -18,6 +18,7 @@ def serve(
     only: Annotated[
         list[str] | None, typer.Option("--only", metavar="APP", help="run only this app; may be repeated")
     ] = None,
+    once: Annotated[bool, typer.Option("--once", help="catch up, run what is due, and end")] = False,
     force_polling: Annotated[
         bool, typer.Option("--force-polling", help="look for changes by polling, for file systems without events")
     ] = False,
@@ -43,4 +44,4 @@ def serve(
     clock = SystemClock()
     level = Level.DEBUG if desk.is_verbose else Level.WARNING if desk.is_quiet else Level.INFO
     log = LogListener(sys.stderr, form, clock, level=level)
-    serve(settings, Serving(only=tuple(only or ()), is_polling=force_polling), clock=clock, emit=log.emit)
+    serve(settings, Serving(only=tuple(only or ()), is_once=once, is_polling=force_polling), clock=clock, emit=log.emit)

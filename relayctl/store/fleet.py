@@ -12,6 +12,7 @@ from relayctl.core.description import Description
 from relayctl.core.running import BrokenApp
 from relayctl.errors import ModeConflict
 from relayctl.store.failure import translate
+from relayctl.store.keys import GROUP, ROUTED
 from relayctl.store.scripts import Scripts
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 RECORD_VERSION = 1
 RECORD_LIFE_MS = 30_000
 LIVE_MS = 10_000
+CONSUMER_GONE_MS = 600_000
 """A worker whose record is older publishes nothing, as its peers see it."""
 
 
@@ -126,6 +128,19 @@ class Fleet:
             now, seq, epoch, *workers = self._scripts.run("beat", keys, args)
         return Pulse(now_ms=int(now), definitions_seq=int(seq), epoch=epoch, workers=tuple(workers))
 
+    def epoch(self) -> str | None:
+        """The server's epoch, or None where nobody has marked it yet: it is new, or has lost everything."""
+        with translate():
+            epoch: Any = self._client.get(self._keys.epoch)
+        return epoch or None
+
+    def begin_epoch(self) -> str:
+        """The server's epoch, set now if there is none."""
+        with translate():
+            self._client.set(self._keys.epoch, secrets.token_hex(8), nx=True)
+            epoch: Any = self._client.get(self._keys.epoch)
+        return str(epoch)
+
     def leave(self, worker: str) -> None:
         """Forget this worker: its peers take over at once."""
         with translate():
@@ -226,12 +241,18 @@ class Fleet:
             pins: Any = self._client.hgetall(self._keys.pins)
         return dict(pins)
 
-    def delete_idle_consumers(self, live: Iterable[str]) -> None:
-        """Remove group consumers of workers long gone, if they hold nothing."""
-        from relayctl.store.keys import GROUP, ROUTED
+    def forget_consumers(self, idle_ms: int = CONSUMER_GONE_MS) -> None:
+        """Remove the group's consumers of workers long gone, each only if nothing is pending under its name."""
+        from redis.exceptions import ResponseError
 
-        kept = {ROUTED, *live}
         with translate():
-            for consumer in self._client.xinfo_consumers(self._keys.events, GROUP):
-                if consumer["name"] not in kept and consumer["idle"] > 600_000:
+            try:
+                consumers: Any = self._client.xinfo_consumers(self._keys.events, GROUP)
+            except ResponseError as error:
+                # The reader makes a lost stream or group again.
+                if str(error).startswith(("NOGROUP", "ERR no such key", "no such key")):
+                    return
+                raise
+            for consumer in consumers:
+                if consumer["name"] != ROUTED and consumer["idle"] >= idle_ms:
                     self._scripts.run("forget", [self._keys.events], [GROUP, consumer["name"]])

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from relayctl.broker.choose import Choice, resolve_broker
 from relayctl.core.facts import BrokerBack, BrokerLost, BrokerStarted, BrokerWarning, Emit, LoopFailed
-from relayctl.errors import RelayError
+from relayctl.errors import RelayError, UnknownTarget
 from relayctl.host.secrets import SecretStore
 from relayctl.host.state import StateDir
 from relayctl.runners.environ import base_environ
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 MAX_CHILDREN = 64
 _LOOK_S = 1.0
+_LOOKS_UNTIL_DONE = 2
+"""An end can make more work due, so one quiet look is not enough."""
 _STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 
 
@@ -45,6 +47,7 @@ class Serving:
     """How this process serves, beyond the settings."""
 
     only: Collection[str] = ()
+    is_once: bool = False
     is_polling: bool = False
 
 
@@ -86,6 +89,7 @@ class Signals:
 
 def serve(settings: Settings, serving: Serving, *, clock: Clock, emit: Emit) -> None:
     """Run a worker until it is told to stop. Raises RelayError when it cannot start, or when one of its loops died."""
+    _check_only(DirectorySource(settings.apps, clock, only=serving.only), serving.only)
     signals = Signals()
     signals.listen()
     state = StateDir(settings.state_dir).create()
@@ -101,7 +105,7 @@ def serve(settings: Settings, serving: Serving, *, clock: Clock, emit: Emit) -> 
         control = Control(worker, vitals, state, http=settings.http, metrics=metrics, clock=clock, emit=emit)
         try:
             control.start()
-            _serve(worker, control, signals)
+            _serve(worker, control, signals, is_once=serving.is_once)
         finally:
             control.stop()
     finally:
@@ -109,11 +113,11 @@ def serve(settings: Settings, serving: Serving, *, clock: Clock, emit: Emit) -> 
         signals.restore()
 
 
-def _serve(worker: Worker, control: Control, signals: Signals) -> None:
+def _serve(worker: Worker, control: Control, signals: Signals, *, is_once: bool) -> None:
     try:
         worker.start()
         control.running()
-        reason, dead = _until_stopped(worker, signals)
+        reason, dead = _until_stopped(worker, signals, is_once=is_once)
     except BaseException:
         worker.drain("a failed start", lambda: True)
         raise
@@ -123,9 +127,13 @@ def _serve(worker: Worker, control: Control, signals: Signals) -> None:
         raise RelayError(f"the {dead} loop of this worker died", help="start it again; what it held goes to its peers")
 
 
-def _until_stopped(worker: Worker, signals: Signals) -> tuple[str, str | None]:
+def _until_stopped(worker: Worker, signals: Signals, *, is_once: bool) -> tuple[str, str | None]:
+    done = 0
     while True:
         asked = signals.next(_LOOK_S)
+        done = done + 1 if is_once and worker.is_done() else 0
+        if done == _LOOKS_UNTIL_DONE:
+            return "everything that was due", None
         if asked == signal.SIGHUP:
             worker.reconcile()
         elif asked is not None:
@@ -182,6 +190,16 @@ def _worker(
         emit=emit,
         on_routed=None if metrics is None else metrics.on_routed,
     )
+
+
+def _check_only(source: DirectorySource, only: Collection[str]) -> None:
+    """A name that no app has is a slip, and a worker that waits for it would run nothing."""
+    view = source.look()
+    missing = [] if view.trouble is not None else sorted(set(only) - set(view.apps))
+    if missing:
+        raise UnknownTarget(
+            f'no app "{missing[0]}" in {source.root}', help="--only takes the name of a directory with a template"
+        )
 
 
 def _look_at(broker: Choice, clock: Clock, emit: Emit) -> None:

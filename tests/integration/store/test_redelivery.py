@@ -135,10 +135,22 @@ def test_a_consumer_is_forgotten_only_when_it_holds_nothing(desk: Desk) -> None:
     assert desk.pending() == {message: ROUTED}
 
 
-def test_only_consumers_long_idle_are_swept(desk: Desk) -> None:
+def test_only_consumers_long_idle_that_hold_nothing_are_forgotten(desk: Desk) -> None:
+    desk.stream.emit("{}")
     desk.stream.ensure_group()
-    for name in ("w1", "w2"):
-        desk.client.xgroup_createconsumer(desk.keys.events, GROUP, name)
-    desk.fleet.delete_idle_consumers(["w1"])
-    consumers = desk.client.xinfo_consumers(desk.keys.events, GROUP)
-    assert {row["name"] for row in consumers} == {"w1", "w2"}  # type: ignore[union-attr]
+    desk.read("w1")
+    desk.client.xgroup_createconsumer(desk.keys.events, GROUP, "w2")
+    desk.fleet.forget_consumers()
+    assert _consumers(desk) == {"w1", "w2"}
+    desk.fleet.forget_consumers(idle_ms=0)
+    assert _consumers(desk) == {"w1"}
+
+
+def test_there_is_nothing_to_forget_without_a_stream(desk: Desk) -> None:
+    desk.client.delete(desk.keys.events)
+    desk.fleet.forget_consumers()
+    assert not desk.client.exists(desk.keys.events)
+
+
+def _consumers(desk: Desk) -> set[str]:
+    return {row["name"] for row in desk.client.xinfo_consumers(desk.keys.events, GROUP)}
