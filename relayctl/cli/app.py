@@ -21,7 +21,7 @@ from relayctl import errors, settings
 from relayctl.cli import exits
 from relayctl.cli.exits import Code
 from relayctl.cli.nearest import closest
-from relayctl.cli.options import FLAGS, shared_options, version_option, worker_options
+from relayctl.cli.options import FLAGS, FORMATS, USUAL_FORMATS, shared_options, version_option, worker_options
 from relayctl.cli.streams import prepare_streams, silence_closed
 
 PROGRAM = "relayctl"
@@ -36,6 +36,12 @@ VERBS: Mapping[str, str] = {
     "simulate": "Show what would fire in a window of time.",
     "plan": "Show what the templates would change in what runs.",
     "status": "Show the live fleet: what is in sync, what is healthy, and who runs it.",
+    "history": "Show how firings and event runs ended.",
+    "why": "Say what became of a firing.",
+    "pause": "Pause a schedule in the whole fleet.",
+    "resume": "End a schedule's pause.",
+    "trigger": "Run a schedule now.",
+    "dlq": "Look at the dead letters, replay or remove them.",
     "serve": "Run a worker on a directory of apps until told to stop.",
     "reconcile": "Make the workers here look at their apps now.",
     "health": "Ask the workers here whether scheduling is sound.",
@@ -117,6 +123,7 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001 - the one place where the unforeseen ends
         return _unexpected(error, flags)
     finally:
+        silence_closed()
         signal.signal(signal.SIGTERM, previous)
 
 
@@ -148,7 +155,8 @@ def _invoke(arguments: list[str], flags: dict[str, Any]) -> int:
 
 
 def _click_lines(error: ClickException) -> list[str]:
-    message = exits.harmless(error.format_message())
+    # The list of choices comes in lines of its own, indented by tabs.
+    message = exits.harmless(" ".join(error.format_message().split()))
     lines = [f"error: {message[:1].lower()}{message[1:].removesuffix('.')}"]
     context = getattr(error, "ctx", None)
     if context is not None:
@@ -180,18 +188,18 @@ def _load(verb: str) -> Any:
     command.name = verb
     if getattr(module, "TAKES_WORKER_SETTINGS", False):
         command.params.extend(worker_options())
-    _add_shared(command)
+    _add_shared(command, FORMATS.get(verb, USUAL_FORMATS))
     return command
 
 
-def _add_shared(command: Any) -> None:
+def _add_shared(command: Any, formats: Sequence[str]) -> None:
     """Shared options stand behind the last word of a command, so a group passes them on to its own commands."""
     if isinstance(command, TyperGroup):
         for child in command.commands.values():
-            _add_shared(child)
+            _add_shared(child, formats)
         return
     taken = [opt for param in command.params for opt in param.opts]
-    command.params.extend(shared_options(taken))
+    command.params.extend(shared_options(taken, formats))
 
 
 def _terminate(_number: int, _frame: FrameType | None) -> None:

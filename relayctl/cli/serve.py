@@ -26,7 +26,7 @@ def serve(
     """Run a worker on a directory of apps until told to stop.
 
     SIGTERM or Ctrl-C drains: nothing new is claimed, what runs may end within --drain; a second one, or SIGQUIT, skips
-    the wait. SIGHUP looks at the directory at once.
+    the wait. SIGHUP looks at the directory at once, unless the terminal was closed: that stops the worker too.
     """
     import sys
 

@@ -15,11 +15,11 @@ def prepare_streams() -> None:
 
 
 def silence_closed() -> None:
-    """After a reader left: what is still buffered must not complain again when the interpreter ends."""
-    null = os.open(os.devnull, os.O_WRONLY)
+    """What is buffered for a reader or terminal that is gone must not complain again when the interpreter ends."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (OSError, ValueError):
+            null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, stream.fileno())
-    os.close(null)
+            os.close(null)

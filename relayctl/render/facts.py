@@ -12,11 +12,11 @@ from relayctl.render.instants import clock_text, span_text
 
 # One line per event: `{name}` is a field, durations and instants already in words.
 WORDING: Mapping[str, str] = {
-    "worker-started": "worker {worker} started, pid {pid}, relayctl {version}: {apps} apps, {schedules} schedules; "
+    "worker-started": "worker {worker} started, pid {pid}, relayctl {version}: {apps}, {schedules}; "
     "broker {broker}, namespace {namespace}",
     "next-firing": "next {app}/{schedule}   {at}   {trigger}   → {handler}",
     "limits-unenforced": "limits not enforced here: {limits} ({reason})",
-    "draining": "draining after {reason}: {running} running, at most {limit}",
+    "draining": "draining after {reason}: {running} running, at most {limit}{hurry}",
     "stopped": "stopped after {after}: {finished} finished, {interrupted} interrupted and handed back",
     "broker-started": "broker started: {flavour} {version}, pid {pid}",
     "broker-lost": "broker lost: {reason}; running work goes on, retrying",
@@ -25,20 +25,32 @@ WORDING: Mapping[str, str] = {
     "clock-stepped": "clock stepped by {by}; cursors stay where they were",
     "loop-failed": "{loop} failed and will try again: {reason}",
     "app-loaded": "reconcile {app}: {summary}, revision {revision}",
-    "app-broken": "reconcile {app}: {place} {code} {problem}{more}; {keeping}, {others} apps unaffected",
+    "app-broken": "reconcile {app}: {place} {code} {problem}{more}; {keeping}{unaffected}; "
+    "relayctl validate shows the way out",
     "build-refused": "reconcile {app}: the code of {revision} does not load ({reason}); the build before it serves",
-    "app-removed": "reconcile {app}: removed with {schedules} schedules",
-    "source-lost": "source {source} lost: {reason}; everything keeps running as it was",
+    "app-removed": "reconcile {app}: removed with {schedules}",
+    "source-lost": "source {source} lost: {reason}; {goes_on}",
     "source-back": "source {source} is back",
-    "removal-held": "removal of {removed} of {total} schedules held; "
+    "removal-held": "removal of {removed} of {total} held; "
     "if intended: relayctl reconcile --accept-removals {revision}",
     "schedule-behind": "{app}/{schedule}: behind the fleet, running its definition: {reason}",
     "published": "{app}/{schedule}@{scheduled_at} published as {entry}{how}",
     "published-late": "{app}/{schedule}@{scheduled_at} published {late} late{caught_up}",
-    "passed-over": "{app}/{schedule}: {first_at} to {last_at} passed over by catch_up: {policy}",
+    "passed-over": "{app}/{schedule}: {first_at} to {last_at} passed over, {count} closed as missed: {reason}",
+    "overdue": "{app}/{schedule}: {first_at} to {last_at} overdue, {count} neither published nor closed; "
+    "relayctl why {app}/{schedule}@{first_at}",
+    "missed": "{app}/{schedule}: {first_at} to {last_at}, {count} closed as missed: {reason}",
     "duplicate": "{app}/{schedule}@{scheduled_at} was published by a peer as {entry}",
     "publish-failed": "{app}/{schedule}@{scheduled_at} not published, attempt {attempt}: {reason}",
     "scheduler-changed": "scheduler {state}: {reason}",
+    "outbox-damaged": "the outbox cannot be read ({reason}) and was set aside as {file}; "
+    "what it held is not tried again",
+    "outbox-row-bad": "outbox row {row} is kept and not published: {reason}; see relayctl outbox ls",
+    "outbox-given-up": "{app}/{schedule}@{scheduled_at} closed as missed: too many younger ones wait in the outbox",
+    "replicas-behind": "fewer than {wanted} replicas hold what was published; it stays in the outbox until they do",
+    "state-restored": "the broker is new or was flushed: told it how {offered} schedules stand, it knew nothing of "
+    "{restored}",
+    "state-lost": "the broker is new or was flushed, and nobody remembers {schedules}: what was owed before is missed",
     "event-unmatched": "event {message} matched no rule",
     "message-rejected": "message {message} rejected: {reason}",
     "run-started": "{app}/{handler}@{message} started, attempt {attempt}",
@@ -89,6 +101,27 @@ def _harmless(line: str) -> str:
     return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in line)
 
 
+def _started(fact: facts.WorkerStarted) -> dict[str, str]:
+    return {"apps": _counted(fact.apps, "app"), "schedules": _counted(fact.schedules, "schedule")}
+
+
+def _draining(fact: facts.Draining) -> dict[str, str]:
+    is_asked = fact.reason.startswith("SIG") and fact.reason != "SIGQUIT"
+    return {"hurry": "; a second one does not wait" if is_asked and fact.running else ""}
+
+
+def _removed(fact: facts.AppRemoved) -> dict[str, str]:
+    return {"schedules": _counted(fact.schedules, "schedule")}
+
+
+def _held(fact: facts.RemovalHeld) -> dict[str, str]:
+    return {"total": _counted(fact.total, "schedule")}
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
 def _loaded(fact: facts.AppLoaded) -> dict[str, str]:
     counts = [(fact.added, "added"), (fact.changed, "swapped"), (fact.removed, "removed")]
     parts = [f"{count} {word}" for count, word in counts if count] or ["no schedule changed"]
@@ -100,7 +133,9 @@ def _loaded(fact: facts.AppLoaded) -> dict[str, str]:
 
 def _broken(fact: facts.AppBroken) -> dict[str, str]:
     keeping = f"keeping the last good {fact.app}" if fact.has_last_good else f"{fact.app} does not run"
-    return {"keeping": keeping, "more": f" (and {fact.problems - 1} more)" if fact.problems > 1 else ""}
+    unaffected = f", {_counted(fact.others, 'app')} unaffected" if fact.others else ""
+    more = f" (and {fact.problems - 1} more)" if fact.problems > 1 else ""
+    return {"keeping": keeping, "unaffected": unaffected, "more": more}
 
 
 def _published(fact: facts.Published) -> dict[str, str]:
@@ -121,9 +156,20 @@ def _control(fact: facts.ControlUsed) -> dict[str, str]:
     return {"who": f" by {fact.by}" if fact.by else "", "because": f": {fact.reason}" if fact.reason else ""}
 
 
+def _source_lost(fact: facts.SourceLost) -> dict[str, str]:
+    if fact.running:
+        return {"goes_on": "everything keeps running as it was"}
+    return {"goes_on": "nothing runs until it is there (relayctl init makes a first app, --apps names another)"}
+
+
 _EXTRA: Mapping[type[facts.Fact], Callable[[Any], dict[str, str]]] = {
+    facts.WorkerStarted: _started,
+    facts.Draining: _draining,
+    facts.AppRemoved: _removed,
+    facts.RemovalHeld: _held,
     facts.AppLoaded: _loaded,
     facts.AppBroken: _broken,
+    facts.SourceLost: _source_lost,
     facts.Published: _published,
     facts.PublishedLate: _late,
     facts.RunFailed: _failed,

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import redis
 
 PUBLISH_BATCH = 500
+ACK_WITHIN_MS = 1000
+"""How long a publication waits for its replicas; well below the client's own patience."""
 
 
 class PublishVerdict(Enum):
@@ -34,11 +36,15 @@ class PublishVerdict(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """The answer to one intent; `highest_before` is the highest instant published before it."""
+    """The answer to one intent; `highest_before` is the highest instant published before it.
+
+    `is_safe` says that as many replicas hold it as were asked for.
+    """
 
     verdict: PublishVerdict
     entry: str
     highest_before: int | None
+    is_safe: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +78,15 @@ class OwedInvocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteOrder:
-    """What to do with one entry: bury it (`dead` has the flat fields), drop it, or create what it owes."""
+    """What to do with one entry: bury it (`dead` has the flat fields), drop it, or create what it owes.
+
+    `replay` is the dead letter that it stands for.
+    """
 
     id: str
     event: str = ""
     kind: str = ""
+    replay: str = ""
     dead: tuple[str, ...] = ()
     is_dropped: bool = False
     owed: tuple[OwedInvocation, ...] = field(default=())
@@ -91,10 +101,20 @@ class Stream:
         self._scripts = Scripts(client)
 
     def publish(
-        self, occurrences: Sequence[Occurrence], token: str, *, is_explicit: bool = False, now_ms: int | None = None
+        self,
+        occurrences: Sequence[Occurrence],
+        token: str,
+        *,
+        is_explicit: bool = False,
+        now_ms: int | None = None,
+        acks: int = 0,
     ) -> Iterator[tuple[Occurrence, Publication | BrokerError]]:
-        """Publish each that is new, in pipelined batches; a connection that fails ends the iteration with its error."""
+        """Publish each that is new, in pipelined batches; a connection that fails ends the iteration with its error.
+
+        With `acks` each batch also waits until that many replicas hold it, for a second at most.
+        """
         explicit, now = "1" if is_explicit else "", "" if now_ms is None else now_ms
+        then = ("WAIT", acks, ACK_WITHIN_MS) if acks else None
         for start in range(0, len(occurrences), PUBLISH_BATCH):
             batch = occurrences[start : start + PUBLISH_BATCH]
             runs: list[Arguments] = [
@@ -109,9 +129,10 @@ class Stream:
                 for item in batch
             ]
             with translate():
-                replies = self._scripts.run_many("publish", runs)
+                replies = self._scripts.run_many("publish", runs, then=then)
+            is_safe = not acks or _acknowledged(replies.pop()) >= acks
             for item, reply in zip(batch, replies, strict=True):
-                yield item, to_broker_error(reply) if isinstance(reply, Exception) else _publication(reply)
+                yield item, to_broker_error(reply) if isinstance(reply, Exception) else _publication(reply, is_safe)
 
     def highest_published(self, names: Sequence[tuple[str, str]]) -> list[int | None]:
         """The highest instant published of each (app, schedule), in one round trip per batch."""
@@ -199,6 +220,13 @@ class Stream:
             answers: list[list[str]] = self._scripts.run("route", plan.keys, [json.dumps(request)])
         return answers
 
+    def is_all_routed(self) -> bool:
+        """Whether every entry of the stream has been read and routed."""
+        with translate():
+            length = int(self._client.xlen(self._keys.events))
+            consumers: Any = self._client.xinfo_consumers(self._keys.events, GROUP) if length else []
+        return length == sum(int(item["pending"]) for item in consumers if item["name"] == ROUTED)
+
     def backlog(self) -> int:
         """Entries in the stream: what is not finished."""
         with translate():
@@ -210,7 +238,7 @@ class _RoutePlan:
 
     def __init__(self, keys: Keys) -> None:
         self._names = keys
-        self.keys = [keys.events, keys.ready, keys.leases, keys.dead_letters, keys.pins]
+        self.keys = [keys.events, keys.ready, keys.leases, keys.dead_letters, keys.pins, keys.dead_letter_marks]
         self._index: dict[str, int] = {}
 
     def entry(self, order: RouteOrder) -> dict[str, Any]:
@@ -223,6 +251,7 @@ class _RoutePlan:
             "inv": self._place(self._names.invocations(order.id)),
             "event": order.event,
             "kind": order.kind,
+            "replay": order.replay,
             "owed": [self._owed(item) for item in order.owed],
         }
 
@@ -250,6 +279,16 @@ class _RoutePlan:
         return self._index[key]
 
 
-def _publication(reply: Sequence[Any]) -> Publication:
+def _publication(reply: Sequence[Any], is_safe: bool) -> Publication:
     verdict, entry, before = reply
-    return Publication(verdict=PublishVerdict(verdict), entry=entry, highest_before=int(before) if before else None)
+    return Publication(
+        verdict=PublishVerdict(verdict),
+        entry=entry,
+        highest_before=int(before) if before else None,
+        is_safe=is_safe,
+    )
+
+
+def _acknowledged(reply: object) -> int:
+    # A server that does not know or allow WAIT has acknowledged nothing.
+    return reply if isinstance(reply, int) else 0

@@ -5,19 +5,17 @@ Signals are only noted in their handlers; the main thread acts on them.
 
 from __future__ import annotations
 
-import queue
 import signal
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from relayctl.broker.choose import Choice, resolve_broker
 from relayctl.core.facts import BrokerBack, BrokerLost, BrokerStarted, BrokerWarning, Emit, LoopFailed
 from relayctl.errors import RelayError, UnknownTarget
 from relayctl.host.secrets import SecretStore
+from relayctl.host.signals import Signals
 from relayctl.host.state import StateDir
 from relayctl.runners.environ import base_environ
 from relayctl.sources.directory import DirectorySource
@@ -39,7 +37,6 @@ MAX_CHILDREN = 64
 _LOOK_S = 1.0
 _LOOKS_UNTIL_DONE = 2
 """An end can make more work due, so one quiet look is not enough."""
-_STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,42 +46,6 @@ class Serving:
     only: Collection[str] = ()
     is_once: bool = False
     is_polling: bool = False
-
-
-class Signals:
-    """What the process was asked to do, in order. A second stop, or SIGQUIT, means: do not wait."""
-
-    def __init__(self) -> None:
-        # A SimpleQueue may be filled from a signal handler at any moment.
-        self._asked: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self._previous: dict[int, Any] = {}
-
-    def listen(self) -> None:
-        """Take over the signals; called in the main thread."""
-        for number in (*_STOPPING, signal.SIGHUP):
-            self._previous[number] = signal.signal(number, self._note)
-
-    def restore(self) -> None:
-        """Give the signals back."""
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-
-    def next(self, timeout_s: float) -> signal.Signals | None:
-        """The next signal, or None when none came in time."""
-        with suppress(queue.Empty):
-            return signal.Signals(self._asked.get(timeout=timeout_s))
-        return None
-
-    def hurry(self) -> bool:
-        """Whether another stop has come: asked while draining."""
-        with suppress(queue.Empty):
-            while True:
-                if self._asked.get_nowait() in _STOPPING:
-                    return True
-        return False
-
-    def _note(self, number: int, _frame: FrameType | None) -> None:
-        self._asked.put(number)
 
 
 def serve(settings: Settings, serving: Serving, *, clock: Clock, emit: Emit) -> None:
@@ -134,10 +95,10 @@ def _until_stopped(worker: Worker, signals: Signals, *, is_once: bool) -> tuple[
         done = done + 1 if is_once and worker.is_done() else 0
         if done == _LOOKS_UNTIL_DONE:
             return "everything that was due", None
-        if asked == signal.SIGHUP:
+        if asked is not None and signals.is_stop(asked):
+            return asked.name if asked is not signal.SIGHUP else "the end of its terminal", None
+        if asked is not None:
             worker.reconcile()
-        elif asked is not None:
-            return asked.name, None
         dead = worker.dead_loop()
         if dead is not None:
             return f"the death of its {dead} loop", dead
@@ -185,6 +146,8 @@ def _worker(
             max_event_bytes=settings.max_event_bytes,
             max_children=MAX_CHILDREN,
             base_environ=base_environ(),
+            outbox=state.outbox,
+            min_replica_acks=settings.min_replica_acks,
         ),
         clock=clock,
         emit=emit,

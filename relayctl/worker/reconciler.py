@@ -17,11 +17,21 @@ from typing import TYPE_CHECKING
 
 from relayctl.core.description import describe_app
 from relayctl.core.diff import is_mass_removal
-from relayctl.core.facts import AppBroken, AppLoaded, AppRemoved, Emit, LoopFailed, RemovalHeld, SourceBack, SourceLost
+from relayctl.core.facts import (
+    AppBroken,
+    AppLoaded,
+    AppRemoved,
+    Emit,
+    LoopFailed,
+    RemovalHeld,
+    SourceBack,
+    SourceLost,
+    StateLost,
+)
 from relayctl.core.occurrence import instant_text
 from relayctl.core.running import BrokenApp
 from relayctl.errors import BrokerError, ModeConflict
-from relayctl.store.definitions import Mode
+from relayctl.store.definitions import Mode, Verdict
 from relayctl.store.fleet import Holdings
 from relayctl.worker.snapshot import LiveApp, Snapshot
 
@@ -33,11 +43,13 @@ if TYPE_CHECKING:
     from relayctl.store.fleet import Fleet, Pulse
     from relayctl.templates.load import Loaded
     from relayctl.worker.agenda import Name
+    from relayctl.worker.keeper import Keeper
     from relayctl.worker.registrar import Registrar
 
 QUIET_S = 2.0
 HOUSEKEEPING_S = 2.0
 _RESYNC_SPREAD = 0.1
+_RESTORE_POLL_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +76,11 @@ class Reconciler:
         clock: Clock,
         resync: timedelta | None,
         emit: Emit,
+        keeper: Keeper | None = None,
     ) -> None:
-        """`swap` puts a snapshot in force, `announce` makes the heartbeat say what is held now."""
+        """`swap` puts a snapshot in force, `announce` makes the heartbeat say what is held now, `keeper` remembers what
+        a new broker must hear first."""
+        self._keeper = keeper
         self._source = source
         self._registrar = registrar
         self._fleet = fleet
@@ -78,6 +93,7 @@ class Reconciler:
         self._wake = threading.Event()
         self._hints: set[str] | None = set()
         self._superseded: set[Name] = set()
+        self._refused = ""
         self._hints_lock = threading.Lock()
         self._snapshot = Snapshot()
         self._loaded: dict[str, tuple[str, Loaded]] = {}
@@ -129,6 +145,13 @@ class Reconciler:
         """The revision whose removals wait for consent, or empty."""
         return self._held
 
+    @property
+    def is_abreast(self) -> bool:
+        """Whether what is armed is registered with the broker that the last heartbeat met."""
+        if self._keeper is not None and self._keeper.is_waiting:
+            return False
+        return self._is_registered and (self._pulse is None or self._epoch in {"", self._pulse.epoch})
+
     def hint(self, touched: Collection[str] | None) -> None:
         """Something changed in these apps, or anywhere (None): look soon."""
         with self._hints_lock:
@@ -141,7 +164,8 @@ class Reconciler:
     def on_pulse(self, pulse: Pulse) -> None:
         """Hear a heartbeat's answer; cheap, since the tick loop calls it."""
         before, self._pulse = self._pulse, pulse
-        if before is None or (before.definitions_seq, before.epoch) != (pulse.definitions_seq, pulse.epoch):
+        is_news = before is None or (before.definitions_seq, before.epoch) != (pulse.definitions_seq, pulse.epoch)
+        if is_news or not self._is_registered:
             self._wake.set()
 
     def refresh(self, names: Collection[Name]) -> None:
@@ -156,9 +180,11 @@ class Reconciler:
             wait_s = HOUSEKEEPING_S
             try:
                 wait_s = self.step()
-            except BrokerError:
-                # The tick loop tells of it; what was not registered is tried again.
+            except BrokerError as error:
+                # What was not registered is tried again. Of a broker that is away, the tick loop tells.
                 self._is_registered = False
+                if not error.is_retryable:
+                    self._tell_refused(error.message)
             except Exception as error:  # noqa: BLE001  a bad file must not end reconciling
                 self._emit(LoopFailed(loop="reconciler", reason=f"{type(error).__name__}: {error}"))
                 with self._hints_lock:
@@ -171,16 +197,26 @@ class Reconciler:
         """Make the loop come round now."""
         self._wake.set()
 
+    def _tell_refused(self, reason: str) -> None:
+        if reason != self._refused:
+            self._refused = reason
+            self._emit(LoopFailed(loop="reconciler", reason=reason))
+
     def step(self) -> float:
         """One pass; the seconds until the next is due."""
         now = self._clock.monotonic()
+        epoch = None if self._pulse is None else self._pulse.epoch
+        if self._keeper is not None and self._keeper.is_restoring(epoch, now):
+            return _RESTORE_POLL_S
         touched = self._take_hints()
         is_due = now >= self._look_at
         if is_due or touched is None or touched or self._is_pending or not self._is_registered:
             self._look(None if is_due or touched is None else touched, now)
             if is_due:
                 self._plan_look(now)
+                self._fleet.forget_consumers()
         self._keep_house(now)
+        self._refused = ""
         self.drift = len(self._registrar.behind)
         self._told = {name: told for name, told in self._told.items() if name in self.broken or name in self._misfits}
         self.broken_apps = tuple(self._told[name] for name in sorted(self._told))
@@ -316,13 +352,18 @@ class Reconciler:
                 # The mode went with the rest; whoever set another one meanwhile keeps it.
                 with suppress(ModeConflict):
                     self._fleet.enter_mode("pull")
-                self._registrar.forget_registry()
+                self._tell_unknown(self._registrar.forget_registry())
                 self._reported = {}
                 self._hold()
             self._epoch = pulse.epoch
             self._registrar.follow(pulse.definitions_seq)
         with self._hints_lock:
             superseded, self._superseded = self._superseded, set()
+        if superseded and self._keeper is not None and not self._keeper.is_same():
+            # A server that has just lost everything is told first what it was; the next heartbeat brings that about.
+            self.refresh(superseded)
+            self._house_at = now + HOUSEKEEPING_S
+            return
         if superseded:
             self._registrar.refresh(superseded, is_disputed=True)
         if now < self._house_at:
@@ -333,6 +374,8 @@ class Reconciler:
         if self.holdings_seq and not self._fleet.keep_holdings(self._worker):
             self._reported = {}
             self._hold()
+        if pulse is not None:
+            self._registrar.end_pauses(pulse.now_ms)
         self._registrar.adopt_unheld()
         if not (self._source.is_partial or self._is_lost or self._is_pending or self._held or self._is_first):
             self._bury_orphans()
@@ -355,10 +398,15 @@ class Reconciler:
 
     # What is told
 
+    def _tell_unknown(self, verdicts: Mapping[Name, Verdict]) -> None:
+        created = sorted(f"{app}/{name}" for (app, name), verdict in verdicts.items() if verdict is Verdict.CREATED)
+        if created:
+            self._emit(StateLost(schedules=tuple(created)))
+
     def _tell_lost(self, reason: str) -> None:
         if not self._is_lost:
             self._is_lost = True
-            self._emit(SourceLost(source=self._source.label, reason=reason))
+            self._emit(SourceLost(source=self._source.label, reason=reason, running=len(self._snapshot.live)))
 
     def _tell_back(self) -> None:
         if self._is_lost:

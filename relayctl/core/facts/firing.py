@@ -37,7 +37,10 @@ class PublishedLate(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassedOver(Fact):
-    """Firings of a long gap that the catch-up policy leaves out: from `first_at` to `last_at`, both included."""
+    """Firings of a long gap that catch-up leaves out, closed as missed: from `first_at` to `last_at`, both included.
+
+    `count` says how many this worker closed; `reason` is `horizon` or the policy.
+    """
 
     event: ClassVar[str] = "passed-over"
     level: ClassVar[Level] = Level.WARNING
@@ -46,6 +49,35 @@ class PassedOver(Fact):
     first_at: datetime
     last_at: datetime
     policy: str
+    count: int = 1
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overdue(Fact):
+    """Firings that were due more than a minute ago and are neither published nor closed, told once by who audits."""
+
+    event: ClassVar[str] = "overdue"
+    level: ClassVar[Level] = Level.ERROR
+    app: str
+    schedule: str
+    first_at: datetime
+    last_at: datetime
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missed(Fact):
+    """Overdue firings that are waited for no longer: closed as missed, with the reason."""
+
+    event: ClassVar[str] = "missed"
+    level: ClassVar[Level] = Level.ERROR
+    app: str
+    schedule: str
+    first_at: datetime
+    last_at: datetime
+    count: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +107,7 @@ class PublishFailed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerChanged(Fact):
-    """The scheduler entered another state: ready, offline, degraded or unavailable."""
+    """The scheduler entered another state: running, offline, degraded or unavailable."""
 
     event: ClassVar[str] = "scheduler-changed"
     level: ClassVar[Level] = Level.WARNING

@@ -58,12 +58,13 @@ class AppRemoved(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLost(Fact):
-    """The apps directory vanished or cannot be read; everything keeps running as it was."""
+    """The apps directory vanished or cannot be read; the apps that run (`running` of them) go on as they were."""
 
     event: ClassVar[str] = "source-lost"
     level: ClassVar[Level] = Level.ERROR
     source: str
     reason: str
+    running: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

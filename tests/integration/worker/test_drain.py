@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import pty
 import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from support.fleet import Fleet, ServeProcess, await_true, is_running
+from support.fleet import PROGRAM, Fleet, ServeProcess, await_true, is_running
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -135,3 +138,35 @@ def test_a_stop_while_starting_ends_it(fleet: Fleet) -> None:
     await_true(lambda: worker.told("app-loaded") or worker.process.poll() is not None, "it does not start")
     assert worker.stop() == 0
     assert os.path.isdir(fleet.root / "state-0")
+
+
+ON_TERMINAL = """
+import os, sys
+terminal = os.open(sys.argv[1], os.O_RDWR)
+for stream in range(3):
+    os.dup2(terminal, stream)
+os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
+"""
+"""Makes a terminal the controlling one of a new session, as a terminal program does, and becomes a worker there."""
+
+
+def test_a_closed_terminal_stops_it_and_leaves_nothing(fleet: Fleet) -> None:
+    fleet.tree.nightly("app")
+    state = fleet.root / "state-tty"
+    terminal, slave = pty.openpty()
+    serve = ["serve", "--apps", str(fleet.tree.root), "--state-dir", str(state), "--redis", fleet.url]
+    worker = subprocess.Popen(
+        [sys.executable, "-c", ON_TERMINAL, os.ttyname(slave), str(PROGRAM), *serve], start_new_session=True
+    )
+    try:
+        shown = b""
+        while b" started, pid" not in shown:
+            shown += os.read(terminal, 4096)
+        os.close(slave)
+        os.close(terminal)
+        assert worker.wait(15) == 0
+    finally:
+        worker.kill()
+        worker.wait()
+    assert [path.name for path in state.rglob("*") if path.is_socket()] == []
+    assert fleet.client.zcard(fleet.keys.workers) == 0
