@@ -14,7 +14,7 @@ FIND_PYTHON = for python in python3 python3.14 python3.13 python3.12 python3.11;
 	if command -v $$python >/dev/null && $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
 	then echo $$python; break; fi; done
 
-.PHONY: help install serve test lint bench golden clean
+.PHONY: help install serve test fault lint bench golden clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -32,7 +32,10 @@ serve: $(STAMP) ## run a worker on the sample apps (APPS=dir for others)
 	exec $(BIN)/relayctl serve --apps $(APPS)
 
 test: $(STAMP) ## run the tests (PYTEST_ARGS for more options)
-	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(PYTEST_ARGS)
+
+fault: $(STAMP) ## run the long tests: outages, kills, races (a few minutes more)
+	$(BIN)/python -m pytest -n $(JOBS) -m slow $(PYTEST_ARGS)
 
 lint: $(STAMP) ## lint, format check, types, import contracts, schemas, sample apps
 	$(BIN)/ruff check .

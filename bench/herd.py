@@ -20,7 +20,9 @@ from relayctl.core.cron import EVALUATOR_VERSION, Cron
 from relayctl.core.model import CatchUp, Contract, Schedule
 from relayctl.core.names import ScheduleName
 from relayctl.host.clock import SystemClock
+from relayctl.host.outbox import Outbox
 from relayctl.host.state import StateDir
+from relayctl.store.closings import Closings
 from relayctl.store.connect import connect
 from relayctl.store.definitions import Definitions, Mode
 from relayctl.store.fleet import Fleet, WorkerRecord
@@ -28,6 +30,7 @@ from relayctl.store.keys import Keys
 from relayctl.store.stream import Stream
 from relayctl.worker.fleettime import FleetTime
 from relayctl.worker.peers import Peers
+from relayctl.worker.recovery import Recovery
 from relayctl.worker.registrar import Registrar
 from relayctl.worker.scheduler import Scheduler, Surroundings
 
@@ -43,6 +46,7 @@ class Rig:
         peers = Peers(fleet, token)
         self.scheduler = Scheduler(
             stream=stream,
+            closings=Closings(client, self.keys, token),
             fleet=fleet,
             peers=peers,
             time=FleetTime(self.clock),
@@ -63,6 +67,7 @@ class Rig:
                 on_pulse=lambda _pulse: None,
                 on_superseded=lambda _names: None,
             ),
+            recovery=self._recovery(token),
             emit=self._hear,
         )
         self.registrar = Registrar(
@@ -75,6 +80,11 @@ class Rig:
         )
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self.scheduler.run, args=(self._stop,))
+
+    def _recovery(self, token: str) -> Recovery:
+        # Nothing fails here, so no file is ever made of it.
+        outbox = Outbox(Path(tempfile.gettempdir()) / f"{token}.db", self.clock, lambda *_: None)
+        return Recovery(outbox=outbox, token=token, clock=self.clock, emit=self._hear)
 
     def _hear(self, fact: Any) -> None:
         if fact.event == "published":

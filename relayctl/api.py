@@ -5,8 +5,9 @@ It needs no worker in this process. Everything raises `errors.RelayError`, whose
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -18,16 +19,19 @@ from relayctl.errors import NoBroker, NoTemplates
 
 # The broker's client is slow to import, so what needs it is imported where a broker is asked.
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     import redis
 
+    from relayctl.core.deadletter import DeadLetter, LetterFilter
     from relayctl.core.model import App
     from relayctl.core.problem import Problem
     from relayctl.host.clock import Clock
     from relayctl.store.fleet import WorkerRecord
+    from relayctl.store.inquiry import Fate, Inquiry, Past
     from relayctl.store.keys import Keys
+    from relayctl.store.orders import Orders, Paused, Resumed, Started
     from relayctl.store.server import ServerFacts
     from relayctl.store.target import Target
     from relayctl.templates.load import LoadedTree
@@ -166,6 +170,85 @@ def checks(observation: Observation) -> tuple[str, ...]:
     return tuple(found)
 
 
+@contextmanager
+def orders(place: Place, clock: Clock) -> Iterator[Orders]:
+    """A connection on which several orders and looks at their runs share one client. Raises as `observe`."""
+    from relayctl.store.connect import connect
+    from relayctl.store.keys import Keys
+    from relayctl.store.orders import Orders
+
+    client = connect(_target(place, clock), client_name="relayctl-orders")
+    try:
+        yield Orders(client, Keys(place.namespace))
+    finally:
+        client.close()
+
+
+def pause(
+    place: Place, clock: Clock, app: str, schedule: str, *, until: datetime | None = None, by: str, reason: str = ""
+) -> Paused:
+    """Pause a schedule fleet-wide, until that instant if any. Raises UnknownTarget, Refused, or as `observe`."""
+    with orders(place, clock) as desk:
+        return desk.pause(app, schedule, until=until, by=by, reason=reason)
+
+
+def resume(place: Place, clock: Clock, app: str, schedule: str, *, by: str) -> Resumed:
+    """End a schedule's pause, with no backlog. Raises UnknownTarget, Refused, or as `observe`."""
+    with orders(place, clock) as desk:
+        return desk.resume(app, schedule, by=by)
+
+
+def trigger(place: Place, clock: Clock, app: str, schedule: str, *, key: str, by: str) -> Started:
+    """Run a schedule now, out of band; the same key within 24 hours starts nothing more. Raises as `pause`."""
+    with orders(place, clock) as desk:
+        return desk.trigger(app, schedule, key=key, by=by)
+
+
+def dead_letters(place: Place, clock: Clock, wanted: LetterFilter, *, limit: int) -> tuple[list[DeadLetter], int, int]:
+    """The newest dead letters that the filter accepts, how many there are in all, and how many were evicted."""
+    from relayctl.store.connect import connect
+    from relayctl.store.dead_letters import DeadLetters
+    from relayctl.store.keys import Keys
+
+    client = connect(_target(place, clock))
+    try:
+        letters = DeadLetters(client, Keys(place.namespace))
+        return letters.newest(wanted, limit), *letters.counts()
+    finally:
+        client.close()
+
+
+def history(place: Place, clock: Clock, app: str, name: str, *, limit: int = 20, failed_only: bool = False) -> Past:
+    """How the firings of a schedule, or the event runs of a handler, ended: the newest first.
+
+    Raises UnknownTarget, or as `observe`.
+    """
+    with _inquiry(place, clock) as desk:
+        return desk.past(app, name, limit=limit, failed_only=failed_only)
+
+
+def why(place: Place, clock: Clock, app: str, schedule: str, wanted: datetime | date | None = None) -> Fate:
+    """What became of the firing at an instant, of those on a day in the schedule's zone, or of the last (None).
+
+    Raises UnknownTarget, UsageError where it was never due, or as `observe`.
+    """
+    with _inquiry(place, clock) as desk:
+        return desk.fate(app, schedule, wanted)
+
+
+@contextmanager
+def _inquiry(place: Place, clock: Clock) -> Iterator[Inquiry]:
+    from relayctl.store.connect import connect
+    from relayctl.store.inquiry import Inquiry
+    from relayctl.store.keys import Keys
+
+    client = connect(_target(place, clock))
+    try:
+        yield Inquiry(client, Keys(place.namespace))
+    finally:
+        client.close()
+
+
 def _target(place: Place, clock: Clock) -> Target:
     from relayctl.broker.choose import resolve_broker
     from relayctl.host.state import StateDir
@@ -220,6 +303,11 @@ def _registry(client: redis.Redis, keys: Keys) -> dict[Name, RunningSchedule]:
             settled_until=head.settled_mark,
             last=last.get(name),
             paused_at=None if head.paused_at is None else from_epoch(head.paused_at),
+            paused_until=None if head.paused_until is None else from_epoch(head.paused_until),
+            paused_by=head.paused_by,
+            pause_reason=head.pause_reason,
+            refusals=head.refusals,
+            last_error=head.last_error,
             waiting=waiting.get(name, 0),
         )
         for name, head in heads.items()
@@ -227,5 +315,5 @@ def _registry(client: redis.Redis, keys: Keys) -> dict[Name, RunningSchedule]:
 
 
 def beat_age(record: WorkerRecord, now: datetime) -> timedelta:
-    """How long ago a worker was last heard of."""
-    return now - datetime.fromtimestamp(record.beat_ms / 1000, UTC)
+    """How long ago a worker was last heard of; `now` in whole seconds can lie before a beat of the same second."""
+    return max(timedelta(0), now - datetime.fromtimestamp(record.beat_ms / 1000, UTC))

@@ -58,8 +58,16 @@ class BrokerUnavailable(BrokerError):
     is_retryable: ClassVar[bool] = True
 
 
+class ReplyLost(BrokerUnavailable):
+    """The broker may have done what it was asked: its answer was lost."""
+
+
 class BrokerRefused(BrokerError):
     """The broker answered with an error that no retry cures."""
+
+
+class ArgumentsRefused(BrokerRefused):
+    """The broker will never take this command as it is, whatever its own state."""
 
 
 class BrokerUnsuitable(BrokerError):

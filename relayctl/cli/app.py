@@ -42,6 +42,7 @@ VERBS: Mapping[str, str] = {
     "resume": "End a schedule's pause.",
     "trigger": "Run a schedule now.",
     "dlq": "Look at the dead letters, replay or remove them.",
+    "outbox": "Show what this machine could not publish yet.",
     "serve": "Run a worker on a directory of apps until told to stop.",
     "reconcile": "Make the workers here look at their apps now.",
     "health": "Ask the workers here whether scheduling is sound.",

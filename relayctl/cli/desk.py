@@ -97,7 +97,7 @@ class Desk:
         if wanted not in renderings:
             close = closest(wanted, names)
             hint = f'did you mean "{close}"?' if close else None
-            raise UsageError(f'no format "{wanted}" here; there are {", ".join(names)}', help=hint)
+            raise UsageError(f'no format "{wanted}" here; {_there(names)}', help=hint)
         return wanted
 
     def deliver(self, renderings: Renderings) -> None:
@@ -112,6 +112,10 @@ class Desk:
             _write_file(Path(output_file), text)
         else:
             _print(text if self.look.is_unicode else _plain(text, is_json=wanted.startswith("json")))
+
+
+def _there(names: list[str]) -> str:
+    return f"there is only {names[0]}" if len(names) == 1 else f"there are {', '.join(names)}"
 
 
 def to_json(value: Any) -> str:

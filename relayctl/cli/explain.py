@@ -11,7 +11,7 @@ from relayctl.cli.verb import verb_app
 app = verb_app()
 
 
-@app.command()
+@app.command(context_settings={"allow_extra_args": True})
 def explain(
     context: typer.Context,
     cron: Annotated[str, typer.Argument(metavar="CRON", help='five fields or a descriptor, in quotes: "0 3 * * *"')],
@@ -22,6 +22,7 @@ def explain(
 ) -> None:
     """Say what a cron expression means and when it fires.
 
+    Put it in quotes, or the shell replaces each * by the names of files.
     An expression that cannot be used or never fires ends with exit code 1, the reason and the way out.
     """
     from relayctl.cli.compare import by_croniter
@@ -29,8 +30,11 @@ def explain(
     from relayctl.cli.exits import Code, Ended
     from relayctl.cli.triggers import caveats_of, parse_trigger
     from relayctl.core.forecast import forecast
+    from relayctl.errors import UsageError
     from relayctl.render import explain as render
 
+    if context.args:
+        raise UsageError("an expression is one argument", help='put it in quotes: relayctl explain "0 3 * * *"')
     desk = Desk(context)
     now = desk.now(start)
     trigger = parse_trigger(cron, timezone)

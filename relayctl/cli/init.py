@@ -40,7 +40,8 @@ def init(
     written, kept = _write_new(directory, files)
     lines = [*(f"wrote {path}" for path in written), *(f"kept  {path}" for path in kept)]
     there = "" if directory == Path() else f" --apps {directory / 'apps'}"
-    lines += ["", f"next: relayctl validate{there}", f"      relayctl invoke hello/every-minute --local{there}"]
+    steps = [f"relayctl {step}{there}" for step in ("validate", "invoke hello/every-minute --local", "serve")]
+    lines += ["", "next: " + "\n      ".join(steps)]
     desk.deliver({"text": lambda: "\n".join(lines) + "\n"})
 
 

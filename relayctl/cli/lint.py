@@ -69,11 +69,11 @@ def lint(paths: Sequence[Path], default: Path, *, stdin_filename: Path | None, n
             _lint_tree(found, path, now)
         else:
             _lint_app(found, path, now)
-    if not found.files and not found.problems:
+    if not found.files:
         shown = ", ".join(str(path) for path in paths or [default])
-        raise NoTemplates(
-            f"no {TEMPLATE} in {shown}", help="name the apps directory, or make a first app: relayctl init"
-        )
+        hints = [f"{problem.place.file}: {problem.message}" for problem in found.problems[:3]]
+        hints.append("name the apps directory, or make a first app: relayctl init")
+        raise NoTemplates(f"no {TEMPLATE} in {shown}", help="\n".join(hints))
     found.problems.sort(key=lambda problem: problem.sort_key)
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from typer.core import TyperOption
@@ -14,6 +14,18 @@ from relayctl.settings import SETTINGS, Setting
 FLAGS = "relayctl.flags"
 """Where a command line's shared options are kept while it runs."""
 
+USUAL_FORMATS = ("text", "json")
+FORMATS: Mapping[str, tuple[str, ...]] = {
+    "init": ("text",),
+    "validate": ("text", "concise", "json", "github"),
+    "rule": ("text", "json", "markdown"),
+    "plan": ("text", "json", "jsonl", "markdown"),
+    "schema": ("json",),
+    "config": ("text", "json", "markdown"),
+    "completion": ("text",),
+}
+"""What `--format` offers by verb, where it is not the usual; written down here so that help computes no output."""
+
 
 def given(context: Any) -> dict[str, Any]:
     """What was given on the command line, by name; empty where nothing was."""
@@ -21,9 +33,9 @@ def given(context: Any) -> dict[str, Any]:
     return found
 
 
-def shared_options(taken: Iterable[str]) -> list[TyperOption]:
+def shared_options(taken: Iterable[str], formats: Iterable[str] = USUAL_FORMATS) -> list[TyperOption]:
     """The shared options of one command, without those that the command declares itself."""
-    options = [*_output_options(), *(setting_option(row) for row in SETTINGS.values() if row.is_shared)]
+    options = [*_output_options(formats), *(setting_option(row) for row in SETTINGS.values() if row.is_shared)]
     names = set(taken)
     return [option for option in options if names.isdisjoint(option.opts)]
 
@@ -58,11 +70,9 @@ def setting_option(row: Setting) -> TyperOption:
     return _option(row.key, [row.flag or ""], help_text, metavar=row.metavar)
 
 
-def _output_options() -> list[TyperOption]:
+def _output_options(formats: Iterable[str]) -> list[TyperOption]:
     return [
-        _option(
-            "format", ["--format"], "form of the output; a wrong name lists those of the command", metavar="FORMAT"
-        ),
+        _option("format", ["--format"], f"form of the output: {', '.join(formats)}", metavar="FORMAT"),
         _option("output_file", ["--output-file"], "write the output to FILE", metavar="FILE"),
         _option("json_file", ["--json-file"], "write it to FILE as JSON as well", metavar="FILE"),
         _option("quiet", ["-q", "--quiet"], "say less", is_flag=True),

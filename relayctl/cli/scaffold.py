@@ -37,7 +37,7 @@ def on_greeting(event):
 APP: Mapping[str, str] = {
     "apps/hello/template.yaml": TEMPLATE,
     "apps/hello/greet.py": HANDLERS,
-    ".gitignore": ".relayctl/\n__pycache__/\n",
+    ".gitignore": ".relayctl/\n.venv/\n__pycache__/\n",
 }
 """Always written, where nothing stands yet."""
 

@@ -50,6 +50,8 @@ def list_names(context: typer.Context) -> None:
     desk = Desk(context)
     settings = desk.settings
     names = SecretStore(settings.secrets_dir, StateDir(settings.state_dir).secrets).names()
+    if not names:
+        desk.remark("note: no reference has a value here; relayctl secret set NAME keeps one")
     desk.deliver({
         "text": lambda: "".join(f"{name}\n" for name in names),
         "json": lambda: to_json({"v": 1, "secrets": names}),

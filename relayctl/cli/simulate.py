@@ -34,7 +34,9 @@ def simulate(
     context: typer.Context,
     target: Annotated[str | None, typer.Argument(metavar="[APP[/SCHEDULE]]", help="one app, or one schedule")] = None,
     start: Annotated[str, typer.Option("--from", metavar="TIME", help="look at what is later than TIME")] = "now",
-    end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="and not later than TIME [a day on]")] = None,
+    end: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="and not later than TIME [a day on; by week a week]")
+    ] = None,
     by: Annotated[By, typer.Option(help="list firings, count them, or draw a week of hours")] = By.FIRING,
     everything: Annotated[bool, typer.Option("--all", help=f"list every firing, not the first {_LISTED}")] = False,
 ) -> None:
@@ -46,7 +48,7 @@ def simulate(
     from relayctl.render import simulate as render
 
     desk = Desk(context)
-    window = _window(desk.now(start), end)
+    window = _window(desk.now(start), end, timedelta(weeks=1) if by is By.WEEK else timedelta(days=1))
     schedules, problems = named_triggers(desk, target, window.after)
     found = density(schedules, window)
     listed = firings(schedules, window)
@@ -62,12 +64,12 @@ def simulate(
         raise Ended(Code.FINDINGS)
 
 
-def _window(after: datetime, end: str | None) -> Window:
+def _window(after: datetime, end: str | None, usual: timedelta) -> Window:
     from relayctl.cli.when import parse_instant
     from relayctl.core.load import Window
     from relayctl.errors import UsageError
 
-    until = after + timedelta(days=1) if end is None else parse_instant(end, after)
+    until = after + usual if end is None else parse_instant(end, after)
     if until <= after:
         raise UsageError("--to is not later than --from", help="write --to now+7d, or a later instant")
     if until > after + timedelta(days=_MOST_DAYS):

@@ -83,6 +83,14 @@ def split_target(target: str) -> tuple[str, str]:
     return app, name
 
 
+def split_schedule(target: str) -> tuple[str, str]:
+    """`APP/SCHEDULE`, both of them."""
+    app, name = split_target(target)
+    if not name:
+        raise UsageError(f'not a schedule: "{target}"', help="write APP/SCHEDULE")
+    return app, name
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownTarget:
     """The error for a name that nothing has, with the nearest one or all there are."""
     names = list(known)

@@ -116,8 +116,8 @@ def _explain_prefix(text: str, depth: int) -> CronError | None:
 
 def _explain_descriptor(text: str, depth: int) -> CronError | None:
     trimmed = text.strip(" \t")
-    if not trimmed.startswith("@"):
-        return None
+    if not trimmed.startswith("@") or trimmed.strip() in DESCRIPTORS:
+        return None  # what is wrong with a descriptor between odd blanks is the blanks
     word, *rest = trimmed.split()
     start = text.index("@")
     found, advice, meant = _read_descriptor(word, rest, depth)
@@ -183,6 +183,8 @@ def _explain_characters(text: str, depth: int) -> CronError | None:
     plain = " ".join(unicodedata.normalize("NFKC", text).replace("\u2217", "*").split())
     meant = portable(plain, depth - 1) if plain != text else None
     where = f"{FIELDS[index].name} field" if index < len(FIELDS) else "after the five fields"
+    if word.startswith("@"):
+        where = "the descriptor"
     return CronError(
         f"{where}, {_shown(word)}: {_named(text[at])} is not allowed",
         code="RLY201",
@@ -198,7 +200,7 @@ def _explain_count(text: str, depth: int) -> CronError | None:
         return None
     start = len(text) - len(text.lstrip(" \t"))
     meant, advice = None, f"write five fields: {_FIELD_LIST}"
-    for attempt in (_joined, _commented, _with_year, _with_seconds, _with_both, _with_command, _clock_time):
+    for attempt in _READINGS:
         reading = attempt(words, lambda candidate: portable(candidate, depth - 1))
         if reading is not None:
             meant, advice = reading
@@ -231,6 +233,25 @@ def _commented(words: list[str], meaning: _Portable) -> _Reading:
     place = next((index for index, word in enumerate(words) if word.startswith("#")), 0)
     meant = meaning(" ".join(words[:place])) if place else None
     return (meant, "put the comment outside the value") if meant else None
+
+
+def _with_zone(words: list[str], meaning: _Portable) -> _Reading:
+    """A zone name before or after the expression."""
+    for at, rest in ((0, words[1:]), (-1, words[:-1])):
+        zone = words[at].strip("()[],;" + _QUOTES)
+        meant = meaning(" ".join(rest)) if rest and zone in zone_names() else None
+        if meant and "cron" in meant and "timezone" not in meant:
+            return {**meant, "timezone": zone}, "the zone has a key of its own, beside cron"
+    return None
+
+
+def _bare_word(words: list[str], _: _Portable) -> _Reading:
+    """A descriptor without its sign, or an interval in words."""
+    lowered = [word.lower() for word in words]
+    if len(words) == 1 and f"@{lowered[0]}" in DESCRIPTORS:
+        return {"cron": f"@{lowered[0]}"}, "a descriptor begins with @"
+    meant = _every("".join(lowered[1:])) if lowered[0] == "every" and len(words) > 1 else None
+    return (meant, "the key every takes a duration and counts from a fixed origin") if meant else None
 
 
 def _with_year(words: list[str], meaning: _Portable) -> _Reading:
@@ -273,6 +294,20 @@ def _clock_time(words: list[str], meaning: _Portable) -> _Reading:
     clock = _CLOCK.fullmatch(words[0]) if len(words) == 1 else None
     meant = meaning(f"{int(clock[2])} {int(clock[1])} * * *") if clock else None
     return (meant, "a time of day is written minute first") if meant else None
+
+
+# The likeliest first: one that explains the text ends the search.
+_READINGS = (
+    _joined,
+    _commented,
+    _with_zone,
+    _bare_word,
+    _with_year,
+    _with_seconds,
+    _with_both,
+    _with_command,
+    _clock_time,
+)
 
 
 def _classic_days(words: list[str], is_dialect: bool) -> list[str]:

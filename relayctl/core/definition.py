@@ -94,6 +94,10 @@ class Generation:
         at = firing.trigger.latest_at_or_before_s(last)
         return at if at is not None and at > first else None
 
+    def clipped(self, after: int, until: int) -> tuple[int, int]:
+        """(`after`, `until`] as far as it lies in this generation's interval, in epoch seconds."""
+        return self._bounds(after, until)
+
     def _bounds(self, after: int, until: int | None) -> tuple[int, int]:
         # An instant belongs to the generation that is in force at its millisecond.
         first = max(after, -(-self.from_ms // 1000) - 1)

@@ -47,7 +47,7 @@ class Change:
     """One item of a plan with its consequences. Instants are None where nothing will fire.
 
     `when` is its trigger as it is written. `worker` is the one that has to be restored. `capped_to` is what workers
-    grant of a new timeout that is longer.
+    grant of a new timeout that is longer, `pause_note` says who paused it, why and until when.
     """
 
     action: Action
@@ -65,6 +65,7 @@ class Change:
     waiting: int = 0
     worker: str = ""
     paused_at: datetime | None = None
+    pause_note: str = ""
     renamed_to: str = ""
     capped_to: timedelta | None = None
 
@@ -240,6 +241,7 @@ def _schedule_change(
         effects=tuple(new_trigger.transitions_affecting(now, now + _YEAR)) if new_trigger and moves else (),
         waiting=0 if entry is None else entry.waiting,
         paused_at=None if entry is None else entry.paused_at,
+        pause_note="" if entry is None else entry.pause_note,
         capped_to=_capped(action, fields, after, running),
     )
 
@@ -327,7 +329,14 @@ def _presence(is_there: bool) -> FieldChange:
 def _kept(unchanged: Sequence[tuple[Item, str, str]], running: Running) -> list[Change]:
     """Pauses that stay."""
     return [
-        Change(action=Action.KEEP, item=item, app=app, name=name, paused_at=running.registry[app, name].paused_at)
+        Change(
+            action=Action.KEEP,
+            item=item,
+            app=app,
+            name=name,
+            paused_at=running.registry[app, name].paused_at,
+            pause_note=running.registry[app, name].pause_note,
+        )
         for item, app, name in unchanged
         if item is Item.SCHEDULE and running.is_paused(app, name)
     ]

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from relayctl.core.definition import Firing, Generation
+from relayctl.core.forecast import count_runs
 from relayctl.core.model import CatchUp
 
 LATENESS_S = 60
@@ -17,6 +18,8 @@ LATENESS_S = 60
 MOST_AT_ONCE = 100
 """The most firings of one schedule that one pass takes, and the most that `catch_up: all` recovers."""
 DAY_S = 86_400
+HORIZON = "horizon"
+"""Why a firing is passed over that lies further back than catch-up reaches; else it is `catch_up: <policy>`."""
 
 FiringOf = tuple[int, Generation]
 """An instant in epoch seconds, and the generation in force at it."""
@@ -59,6 +62,15 @@ class Timeline:
                 return at, generation
         return None
 
+    def count(self, after: int, until: int) -> int:
+        """How many firings are in (`after`, `until`], without going through them one by one."""
+        found = 0
+        for generation, firing in self._parts:
+            first, last = generation.clipped(after, until)
+            if firing.trigger is not None and first < last:
+                found += count_runs(firing.trigger, first, last)
+        return found
+
     def since(self, at: int) -> Timeline:
         """Without the definitions that ended at or before this instant."""
         kept = [item for item in self.generations if item.to_ms is None or item.to_ms > at * 1000]
@@ -69,13 +81,15 @@ class Timeline:
 class Due:
     """What a pass takes. `cursor` is where the schedule stands once all of `firings` are published.
 
-    `passed_over` are the ranges of firings, both ends included, that the policy or the horizon leaves out.
+    `passed_over` are the ranges of firings, both ends included, that the policy or the horizon leaves out, and
+    `passed_because` says for each of them which of the two it was.
     """
 
     firings: tuple[FiringOf, ...]
     cursor: int
     is_catch_up: bool = False
     passed_over: tuple[tuple[int, int], ...] = ()
+    passed_because: tuple[str, ...] = ()
 
 
 def due_firings(timeline: Timeline, cursor: int, now: int, policy: CatchUp, horizon: int = DAY_S) -> Due:
@@ -87,15 +101,19 @@ def due_firings(timeline: Timeline, cursor: int, now: int, policy: CatchUp, hori
     if now - first[0] <= LATENESS_S:
         return _late(first, owed, now)
     # The edge of the horizon belongs to it.
-    chosen = _chosen(timeline, max(cursor, now - horizon - 1), now, policy)
+    edge = max(cursor, now - horizon - 1)
+    chosen = _chosen(timeline, edge, now, policy)
     # What is chosen is always one run of neighbours, so what is not lies before and after it.
-    around = ((cursor, chosen[0][0] - 1), (chosen[-1][0], now)) if chosen else ((cursor, now),)
-    ranges = (_range(timeline, after, until) for after, until in around)
+    around = ((edge, chosen[0][0] - 1), (chosen[-1][0], now)) if chosen else ((edge, now),)
+    spans = [(HORIZON, (cursor, edge)), *((f"catch_up: {policy.value}", span) for span in around)]
+    ranges = [(reason, _range(timeline, after, until)) for reason, (after, until) in spans]
+    passed = [(reason, found) for reason, found in ranges if found is not None]
     return Due(
         firings=chosen,
         cursor=now,
         is_catch_up=True,
-        passed_over=tuple(found for found in ranges if found is not None),
+        passed_over=tuple(found for _, found in passed),
+        passed_because=tuple(reason for reason, _ in passed),
     )
 
 

@@ -158,6 +158,14 @@ class Claim:
             return ""
         return str(json.loads(self.event)["scheduled_at"])
 
+    @property
+    def occurrence(self) -> tuple[str, str] | None:
+        """The id of a firing or a manual run, and when it was due or asked for; None for an event."""
+        if self.slot.kind is Kind.EVENT:
+            return None
+        envelope = json.loads(self.event)
+        return str(envelope.get("occurrence_id", "")), str(envelope["scheduled_at"])
+
     def payload(self) -> str:
         """The JSON text for the handler: an external event as it came, an occurrence without our envelope's fields."""
         if self.slot.kind is Kind.EVENT:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, NewType
@@ -20,6 +20,8 @@ OccurrenceId = NewType("OccurrenceId", str)
 
 SCHEDULE_SOURCE = "relay.schedule"
 MANUAL_SOURCE = "relay.manual"
+VERDICT_SOURCE = "relay.verdict"
+"""The source of the events that tell of verdicts, where an event rule names it."""
 ENVELOPE_VERSION = 1
 _INSTANT = re.compile(r"(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2}):(\d{2})Z", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -62,13 +64,19 @@ def occurrence_id(app: str, schedule: str, at: datetime) -> OccurrenceId:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occurrence:
-    """A firing as it is published. `gen` is the generation of the definition that was in force at that instant."""
+    """A firing as it is published. `gen` is the generation of the definition that was in force at that instant.
+
+    `by` and `marks` say who published it and how: they travel in the envelope, where whoever ends the firing has them
+    at hand without asking for anything; the published set may have dropped the instant by then.
+    """
 
     app: str
     schedule: str
     handler: str
     scheduled_at: datetime
     gen: int
+    by: str = field(default="", compare=False)
+    marks: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def id(self) -> OccurrenceId:
@@ -87,6 +95,8 @@ class Occurrence:
                 "scheduled_at": instant_text(self.scheduled_at),
                 "occurrence_id": self.id,
                 "gen": self.gen,
+                **({"by": self.by} if self.by else {}),
+                **({"marks": list(self.marks)} if self.marks else {}),
             },
             separators=(",", ":"),
         )

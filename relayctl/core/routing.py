@@ -6,9 +6,10 @@ Decides from the entry and a snapshot of the apps; the worker acts on it. A sche
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from relayctl.core.lifecycle import Kind, Slot
@@ -16,6 +17,7 @@ from relayctl.core.model import App
 from relayctl.core.names import is_name
 from relayctl.core.occurrence import (
     MANUAL_SOURCE,
+    VERDICT_SOURCE,
     InvalidClaim,
     NewerEnvelope,
     Occurrence,
@@ -52,12 +54,13 @@ class ForNewer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owed:
-    """Invocations owed for a message, as (app, slot)."""
+    """Invocations owed for a message, as (app, slot); `replay` is the dead letter that the message stands for."""
 
     kind: Kind
     event: str
     invocations: tuple[tuple[str, Slot], ...]
     occurrence: Occurrence | None = None
+    replay: str = ""
 
 
 Routing = Dead | Unmatched | ForNewer | Owed
@@ -82,6 +85,8 @@ def route_entry(
     event = _object(text)
     if event is None:
         return _dead("not-an-object", "event is not a JSON object", text)
+    if "replay" in fields:
+        return _replayed(fields, text)
     if is_schedule_claim(event):
         return _occurrence(event, text, check)
     if event.get("source") == MANUAL_SOURCE:
@@ -93,6 +98,15 @@ def route_entry(
         if rule.pattern.matches(event, now)
     )
     return Owed(kind=Kind.EVENT, event=text, invocations=owed) if owed else Unmatched()
+
+
+def _replayed(fields: Mapping[str, str], text: str) -> Routing:
+    """One invocation again. Its message was judged when it came first, and the broker knows which replays are real."""
+    app, slot = fields.get("app", ""), fields.get("slot", "")
+    if not is_name(app) or not slot:
+        return _dead("structure", "a replay names its app and slot", text)
+    found = Slot(slot)
+    return Owed(kind=found.kind, event=text, invocations=((app, found),), replay=fields["replay"])
 
 
 def _occurrence(event: Mapping[str, Any], text: str, check: FiringCheck) -> Routing:
@@ -115,6 +129,17 @@ def _manual(event: Mapping[str, Any], text: str) -> Routing:
     if not isinstance(event.get("scheduled_at"), str):
         return _dead("structure", "a manual run says in scheduled_at when it was asked for", text)
     return Owed(kind=Kind.MANUAL, event=text, invocations=((app, Slot.of_manual(schedule)),))
+
+
+def wants_verdicts(apps: Iterable[App]) -> bool:
+    """Whether an event rule names `relay.verdict` among its sources; others do not have verdicts offered."""
+    return any(_names_verdicts(rule.pattern.canonical) for app in apps for rule in app.events)
+
+
+@lru_cache(maxsize=4096)
+def _names_verdicts(pattern: str) -> bool:
+    condition = json.loads(pattern).get("source")
+    return isinstance(condition, list) and VERDICT_SOURCE in condition
 
 
 def firing_objection(claim: Occurrence, is_firing: Callable[[int], bool]) -> str | None:

@@ -45,6 +45,7 @@ class LastRun:
 class RunningSchedule:
     """What the broker says of one schedule: its definition in force since `from_ms`, and how far it was published.
 
+    `refusals` counts publications in a row that no retry can cure, `last_error` says what became of the last of them.
     `settled_until` is in epoch seconds, None when nothing was published yet. `waiting` counts unclaimed occurrences.
     """
 
@@ -53,8 +54,23 @@ class RunningSchedule:
     from_ms: int = 0
     settled_until: int | None = None
     paused_at: datetime | None = None
+    paused_until: datetime | None = None
+    paused_by: str = ""
+    pause_reason: str = ""
     waiting: int = 0
     last: LastRun | None = None
+    refusals: int = 0
+    last_error: str = ""
+
+    @property
+    def pause_note(self) -> str:
+        """Who paused it, why, and until when, as far as that is known; empty where it is not paused."""
+        if self.paused_at is None:
+            return ""
+        by = f"by {self.paused_by}" if self.paused_by else ""
+        because = ": ".join(part for part in (by, self.pause_reason) if part)
+        until = f"until {self.paused_until:%Y-%m-%d %H:%M:%S}Z" if self.paused_until else ""
+        return ", ".join(part for part in (because, until) if part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ class Health(Enum):
     """Whether a schedule does its work."""
 
     HEALTHY = "Healthy"
-    FAILING = "Failing"  # its last run failed for good
+    FAILING = "Failing"  # its last run failed for good, or its firings cannot be published
     OVERDUE = "Overdue"
     PAUSED = "Paused"
 
@@ -121,11 +121,14 @@ def _health(
     entry: RunningSchedule, trigger: Cron | Every | None, now: datetime, spread: timedelta
 ) -> tuple[Health, str]:
     if entry.paused_at is not None:
-        return Health.PAUSED, ""
+        return Health.PAUSED, entry.pause_note
     due = None if trigger is None else trigger.latest_at_or_before(now - GRACE - spread)
     is_owed = due is not None and due.timestamp() * 1000 >= entry.from_ms
     if due is not None and is_owed and (entry.settled_until is None or entry.settled_until < epoch_seconds(due)):
         return Health.OVERDUE, f"due at {due:%Y-%m-%d %H:%M:%S}Z and not published"
+    if entry.refusals:
+        times = "once" if entry.refusals == 1 else f"{entry.refusals} times in a row"
+        return Health.FAILING, f"publication refused {times}: {entry.last_error}"
     if entry.last is not None and entry.last.verdict == "failed":
         return Health.FAILING, entry.last.reason
     return Health.HEALTHY, ""

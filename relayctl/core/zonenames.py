@@ -66,6 +66,8 @@ def likely_names(name: str, known: frozenset[str]) -> LikelyNames:
 
 
 def _by_offset(sign: str, hours: str, minutes: str | None, known: frozenset[str]) -> LikelyNames:
+    if not int(hours) and not int(minutes or 0):
+        return LikelyNames(names=("UTC",), is_sure=True, help='write "UTC"')
     # The names under Etc/ count westwards, so the sign turns round.
     etc = f"Etc/GMT{'-' if sign == '+' else '+'}{int(hours)}"
     if int(minutes or 0) or etc not in known:

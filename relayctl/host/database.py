@@ -38,8 +38,11 @@ class Database:
     They raise FileFailure where the file cannot be used, after one attempt to set aside what is damaged.
     """
 
-    def __init__(self, path: Path, schema: str, clock: Clock, on_damage: Callable[[Path, str], None]) -> None:
-        """`schema` makes the tables where they are missing, `on_damage` hears where a damaged file went and why."""
+    def __init__(self, path: Path, schema: str, clock: Clock, on_damage: Callable[[Path, str], None] | None) -> None:
+        """`schema` makes the tables where they are missing, `on_damage` hears where a damaged file went and why.
+
+        Without `on_damage` a damaged file is an error and stays where it is.
+        """
         self.path = path
         self._schema = schema
         self._clock = clock
@@ -57,7 +60,7 @@ class Database:
         return self._retried(lambda it: it.execute(sql, params).rowcount)
 
     def execute_many(self, *statements: tuple[str, Sequence[Params]]) -> int:
-        """Statements, each with its sets of parameters, as one transaction: all or nothing. How many rows it touched."""
+        """Statements, each with its sets of parameters, as one transaction; how many rows they touched."""
 
         def run(connection: Connection) -> int:
             with connection.atomic():
@@ -146,6 +149,11 @@ class Database:
         return connection
 
     def _set_aside(self, reason: str) -> None:
+        if self._on_damage is None:
+            raise FileFailure(
+                f"the database {self.path} is damaged: {reason}",
+                help="the next relayctl serve on this state directory sets it aside and begins a new one",
+            )
         stamp = f"{self._clock.now():%Y%m%dT%H%M%S.%f}Z"
         aside = self.path.with_name(f"{self.path.name}.damaged-{stamp}")
         for suffix in ("", "-wal"):

@@ -59,8 +59,8 @@ ON CONFLICT (name) DO UPDATE SET epoch = excluded.epoch, gen = excluded.gen, has
 class Outbox:
     """Rows in one file. Every method may be called from any thread and raises FileFailure where the file fails."""
 
-    def __init__(self, path: Path, clock: Clock, on_damage: Callable[[Path, str], None]) -> None:
-        """`on_damage` hears where a damaged file was set aside, and why."""
+    def __init__(self, path: Path, clock: Clock, on_damage: Callable[[Path, str], None] | None) -> None:
+        """`on_damage` hears where a damaged file was set aside, and why; without it one is an error and stays."""
         self._clock = clock
         self._database = Database(path, _SCHEMA, clock, on_damage)
 
@@ -127,6 +127,14 @@ class Outbox:
         """How many rows there are."""
         [answer] = self._database.query("SELECT count(*) AS n FROM intents")
         return int(answer["n"])
+
+    def crowded(self) -> list[tuple[str, str]]:
+        """The schedules with more rows than one may have."""
+        found = self._database.query(
+            "SELECT app, schedule FROM intents WHERE v = ? GROUP BY app, schedule HAVING count(*) > ?",
+            (ROW_VERSION, MOST_ROWS),
+        )
+        return [(row["app"], row["schedule"]) for row in found]
 
     def surplus(self, app: str, schedule: str) -> list[Intent]:
         """The oldest of one schedule's rows beyond the limit that surely were not published."""

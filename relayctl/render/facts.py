@@ -21,6 +21,7 @@ WORDING: Mapping[str, str] = {
     "broker-started": "broker started: {flavour} {version}, pid {pid}",
     "broker-lost": "broker lost: {reason}; running work goes on, retrying",
     "broker-back": "broker back after {after}",
+    "intake-remade": "the stream or its consumer group was gone and is made again; unfinished work goes on",
     "broker-warning": "broker: {reason}",
     "clock-stepped": "clock stepped by {by}; cursors stay where they were",
     "loop-failed": "{loop} failed and will try again: {reason}",

@@ -54,9 +54,11 @@ def span_text(span: timedelta) -> str:
     span = abs(span)
     if span < timedelta(seconds=1):
         return f"{sign}{span // timedelta(milliseconds=1)} ms"
-    if span < timedelta(minutes=1):
-        return f"{sign}{span.total_seconds():.1f}".removesuffix(".0") + " s"
-    seconds = int(span.total_seconds())
+    # Rounded before the unit is chosen, so that a few milliseconds short of a minute are a minute.
+    tenths = round(span.total_seconds(), 1)
+    if tenths < 60:
+        return f"{sign}{tenths:.1f}".removesuffix(".0") + " s"
+    seconds = round(span.total_seconds())
     units = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
     found = [(seconds // size if unit == "d" else seconds // size % _next(unit), unit) for unit, size in units]
     start = next(place for place, (count, _) in enumerate(found) if count)

@@ -75,8 +75,10 @@ def _live(standing: Standing | None, changes: list[Change], last: str) -> Live:
 
 
 def _paused(changes: list[Change]) -> str:
-    since = next((change.paused_at for change in changes if change.paused_at is not None), None)
-    return "paused" if since is None else f"paused since {utc_text(since)}"
+    found = next((change for change in changes if change.paused_at is not None), None)
+    if found is None or found.paused_at is None:
+        return "paused"
+    return f"paused since {utc_text(found.paused_at)} {found.pause_note}".rstrip()
 
 
 def _odd(standing: Standing, *, is_drifted: bool) -> list[str]:

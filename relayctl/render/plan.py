@@ -134,7 +134,7 @@ def _verb(change: Change) -> str:
 def _extra(change: Change) -> list[str]:
     """What stands behind the verb where there is room."""
     if change.action is Action.KEEP:
-        return [f"since {_instant(change.paused_at, UTC)}"]
+        return [f"since {_instant(change.paused_at, UTC)}{_note_of_pause(change)}"]
     if change.item is not Item.SCHEDULE or change.action not in {Action.CREATE, Action.REMOVE}:
         return []
     handler = [f"→ {change.handler}"] if change.action is Action.CREATE and change.handler else []
@@ -165,7 +165,7 @@ def _details(change: Change, now: datetime) -> list[tuple[str, str]]:
         lines.append(("waiting", f"{_count(change.waiting, 'occurrence')} will be closed as obsolete"))
     if change.paused_at is not None and change.action not in {Action.KEEP, Action.RESTORE}:
         stays = "" if change.action is Action.REMOVE else "; stays paused until relayctl resume"
-        lines.append(("paused", f"since {utc_text(change.paused_at)}{stays}"))
+        lines.append(("paused", f"since {utc_text(change.paused_at)}{_note_of_pause(change)}{stays}"))
     if change.capped_to is not None:
         lines.append(
             ("note RLY108", f"workers grant at most {format_duration(change.capped_to)}: the timeout is capped")
@@ -173,6 +173,10 @@ def _details(change: Change, now: datetime) -> list[tuple[str, str]]:
     if change.renamed_to:
         lines.append(("note RLY705", f"looks like a rename to {change.renamed_to}: under another name it starts anew"))
     return lines
+
+
+def _note_of_pause(change: Change) -> str:
+    return f" {change.pause_note}" if change.pause_note else ""
 
 
 def _next_lines(change: Change, now: datetime) -> list[tuple[str, str]]:

@@ -183,6 +183,9 @@ def _summary(problems: Sequence[Problem], counts: Counts) -> str:
         if (count := _count(problems, severity))
     ]
     touched = len({problem.place.file for problem in problems})
+    if touched > counts.files:
+        # Directories have findings too, and are no files.
+        return f"{', '.join(found)} ({files}, {schedules}, {took})"
     return f"{', '.join(found)} in {touched} of {files} ({schedules}, {took})"
 
 

@@ -50,9 +50,10 @@ class DirectoryWatch:
         while not stop.is_set():
             try:
                 self._watch(stop)
-            except FileNotFoundError:
+            except (FileNotFoundError, PermissionError):
                 self._clock.wait(stop, _AWAY_S)
-            except OSError as error:
+            except (OSError, RuntimeError) as error:
+                # The library raises a RuntimeError of its own where the system grants no watcher at all.
                 self._fall_back(error)
                 self._clock.wait(stop, _AWAY_S)
             if not stop.is_set():
@@ -76,7 +77,8 @@ class DirectoryWatch:
             raise_interrupt=False,
             force_polling=self._is_polling or None,
             recursive=False,
-            ignore_permission_denied=True,
+            # With permissions ignored the library swallows a limit that is reached, and would be blind.
+            ignore_permission_denied=False,
         ):
             is_news = bool(changes) or is_blind
             if is_blind:
@@ -116,13 +118,24 @@ class DirectoryWatch:
         if touched:
             self._on_hint(frozenset(touched))
 
-    def _fall_back(self, error: OSError) -> None:
+    def _fall_back(self, error: Exception) -> None:
         if not self._is_polling:
             self._is_polling = True
+            why, setting = _refusal(error)
             self._on_trouble(
-                f"the system refused to watch {self._root} ({error.strerror or error}); it is polled instead. "
-                "Raise fs.inotify.max_user_watches to be told at once."
+                f"the system refused to watch {self._root} ({why}); it is polled instead. "
+                f"Raise {setting} to be told at once."
             )
+
+
+def _refusal(error: Exception) -> tuple[str, str]:
+    """Why there is no watch, and the setting to raise; the library tells the two limits apart by words only."""
+    words = str(error)
+    if "Too many open files" in words:
+        return "too many watchers or open files", "fs.inotify.max_user_instances, or the limit of open files,"
+    if "watch limit" in words:
+        return "its limit of watches is reached", "fs.inotify.max_user_watches"
+    return words.partition(" about [")[0], "fs.inotify.max_user_watches"
 
 
 def _candidates(root: Path) -> Iterator[tuple[str, Path]]:
@@ -135,11 +148,11 @@ def _candidates(root: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _tree(folder: Path) -> Iterator[Path]:
-    yield folder
     try:
         inner = sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.is_symlink())
     except OSError:
-        return
+        return  # what cannot be read cannot be watched
+    yield folder
     for entry in inner:
         if not is_ignored_directory(entry.name):
             yield from _tree(entry)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from relayctl.core.checkpoint import Checkpoint
 from relayctl.core.definition import Generation
 from relayctl.store.failure import translate
-from relayctl.store.scripts import Scripts
+from relayctl.store.scripts import Arguments, Scripts
 
 if TYPE_CHECKING:
     import redis
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from relayctl.store.keys import Keys
 
 _BATCH = 500
+_HEAD_FIELDS = (
+    *("gen", "hash", "spec", "from", "floor", "hw"),
+    *("paused", "paused_until", "paused_by", "paused_why", "failures", "last_error"),
+)  # fmt: skip
 _T = TypeVar("_T")
 Name = tuple[str, str]
 """App and schedule."""
@@ -66,6 +71,11 @@ class Head:
     floor: int | None
     highest_published: int | None
     paused_at: int | None
+    paused_until: int | None = None
+    paused_by: str = ""
+    pause_reason: str = ""
+    refusals: int = 0
+    last_error: str = ""
 
     @property
     def generation(self) -> Generation:
@@ -126,6 +136,38 @@ class Definitions:
                 answers.append((Verdict(reply[0]), _head(item.app, item.schedule, reply[1:])))
         return answers
 
+    def restore(self, checkpoints: Sequence[Checkpoint], now_ms: int | None = None) -> int:
+        """Offer what is remembered to a registry that has lost it; how many schedules it did not know at all."""
+        keys, restored = self._keys, 0
+        for batch in _batches(checkpoints):
+            runs: list[Arguments] = [
+                (
+                    [
+                        keys.schedule(item.app, item.schedule),
+                        keys.definitions_seq,
+                        keys.definitions_log,
+                        keys.definitions,
+                    ],
+                    [
+                        item.gen,
+                        item.hash,
+                        item.spec,
+                        item.from_ms,
+                        item.floor,
+                        "" if item.paused_at is None else item.paused_at,
+                        f"{item.app}/{item.schedule}",
+                        "" if now_ms is None else now_ms,
+                    ],
+                )
+                for item in batch
+            ]
+            with translate():
+                for reply in self._scripts.run_many("restore", runs):
+                    if isinstance(reply, Exception):
+                        raise reply
+                    restored += reply == "restored"
+        return restored
+
     def heads(self, names: Iterable[Name]) -> dict[Name, Head]:
         """The heads of these schedules; those without a record are left out."""
         found: dict[Name, Head] = {}
@@ -133,9 +175,7 @@ class Definitions:
             with translate():
                 pipeline = self._client.pipeline(transaction=False)
                 for app, schedule in batch:
-                    pipeline.hmget(
-                        self._keys.schedule(app, schedule), "gen", "hash", "spec", "from", "floor", "hw", "paused"
-                    )
+                    pipeline.hmget(self._keys.schedule(app, schedule), *_HEAD_FIELDS)
                 replies = pipeline.execute()
             for (app, schedule), reply in zip(batch, replies, strict=True):
                 head = _head(app, schedule, reply)
@@ -187,9 +227,10 @@ def _batches(items: Sequence[_T]) -> Iterable[Sequence[_T]]:
 
 
 def _head(app: str, schedule: str, fields: Sequence[Any]) -> Head | None:
-    gen, hash_, spec, from_ms, floor, highest, paused = fields
+    gen, hash_, spec, from_ms, floor, highest, *rest = fields
     if not gen:
         return None
+    paused, paused_until, paused_by, pause_reason, refusals, last_error = rest
     return Head(
         app=app,
         schedule=schedule,
@@ -200,6 +241,11 @@ def _head(app: str, schedule: str, fields: Sequence[Any]) -> Head | None:
         floor=int(floor) if floor else None,
         highest_published=int(highest) if highest else None,
         paused_at=int(paused) if paused else None,
+        paused_until=int(paused_until) if paused_until else None,
+        paused_by=paused_by or "",
+        pause_reason=pause_reason or "",
+        refusals=int(refusals or 0),
+        last_error=last_error or "",
     )
 
 

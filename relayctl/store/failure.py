@@ -5,11 +5,12 @@ Library errors stop here. Nothing in it retries; that is for callers, who know w
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Self
 
 from redis import exceptions as library
 
-from relayctl.errors import BrokerError, BrokerRefused, BrokerUnavailable
+from relayctl.errors import ArgumentsRefused, BrokerError, BrokerRefused, BrokerUnavailable, ReplyLost
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -37,6 +38,8 @@ _PASSING = (
     # A reply cut short or mixed up: the connection is dropped, the next one is sound.
     library.InvalidResponse,
 )
+# Whitelisted: what is not known to be about the arguments is taken for the server's state, and costs no firing.
+_ABOUT_ARGUMENTS = re.compile(r"^user_script:|not an integer|not a valid|out of range|exceeds maximum|invalid .*length")
 LIBRARY_ERRORS = (library.RedisError, library.RedisClusterException)
 
 
@@ -91,7 +94,8 @@ def to_broker_error(error: Exception, broker: str = "the broker") -> BrokerError
             help="give the user the permissions that docs/operations.md lists",
         )
     if not is_retryable(error):
-        return BrokerRefused(f"{broker} refused a command: {reason}")
+        refusal = ArgumentsRefused if _ABOUT_ARGUMENTS.search(reason) else BrokerRefused
+        return refusal(f"{broker} refused a command: {reason}")
     if isinstance(error, library.BusyLoadingError):
         return BrokerUnavailable(f"{broker} is still loading its data", help="wait for it, then try again")
     if isinstance(error, library.TimeoutError):
@@ -99,6 +103,12 @@ def to_broker_error(error: Exception, broker: str = "the broker") -> BrokerError
     if isinstance(error, (library.ConnectionError, library.RedisClusterException)):
         return BrokerUnavailable(f"{broker} cannot be reached: {reason}", help="check that it runs, and the URL")
     return BrokerUnavailable(f"{broker} cannot serve now: {reason}", help=_way_out(reason))
+
+
+def reply_lost(error: Exception) -> ReplyLost:
+    """The error for a connection that failed between a command and its answer."""
+    plain = to_broker_error(error)
+    return ReplyLost(plain.message, help=plain.help)
 
 
 def _one_line(error: Exception) -> str:

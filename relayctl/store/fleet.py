@@ -47,6 +47,8 @@ class WorkerRecord:
     notes: tuple[str, ...] = ()
     is_partial: bool = False
     """Whether it runs only some apps of its tree, so that what it lacks says nothing."""
+    wants_verdicts: bool = False
+    """Whether one of its event rules names the source of verdicts."""
     max_timeout_s: float = 0.0
     """The longest timeout it grants; 0 where it does not say."""
 

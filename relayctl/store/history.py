@@ -1,17 +1,28 @@
-"""The records of ended firings and event runs, newest first."""
+"""The records of ended firings and event runs, newest first, and what else is known of a schedule's firings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from relayctl.core.account import Recorded
+from relayctl.core.occurrence import from_epoch
+from relayctl.core.record import Record, read_record
 from relayctl.core.running import LastRun
+from relayctl.core.verdict import Evidence, Live
+from relayctl.store.definitions import Definitions
 from relayctl.store.failure import translate
 
 if TYPE_CHECKING:
     import redis
 
     from relayctl.store.keys import Keys
+
+_PAGE = 200
+_ALL = 2000
+"""More than a stream of history holds."""
 
 
 class History:
@@ -30,6 +41,94 @@ class History:
                 pipeline.xrevrange(self._keys.history_of_schedule(app, schedule), count=1)
             replies: list[Any] = pipeline.execute()
         return {name: _last(reply[0][1]) for name, reply in zip(wanted, replies, strict=True) if reply}
+
+    def of_schedule(self, app: str, schedule: str, *, limit: int, wanted: Callable[[Record], bool]) -> list[Record]:
+        """The newest records of a schedule that are wanted; those of a newer version are left out."""
+        return self._records(self._keys.history_of_schedule(app, schedule), limit, wanted)
+
+    def of_handler(self, app: str, handler: str, *, limit: int, wanted: Callable[[Record], bool]) -> list[Record]:
+        """The same of the event runs of a handler."""
+        return self._records(self._keys.history_of_handler(app, handler), limit, wanted)
+
+    def has_handler(self, app: str, handler: str) -> bool:
+        """Whether any event run of this handler is on record."""
+        with translate():
+            return bool(self._client.exists(self._keys.history_of_handler(app, handler)))
+
+    def evidence(
+        self, app: str, schedule: str, instants: Sequence[int], *, now: datetime, workers: Sequence[str]
+    ) -> Evidence | None:
+        """What is known of the firings at these epoch seconds; None where there never was such a schedule."""
+        generations = Definitions(self._client, self._keys).generations(app, schedule)
+        if not generations:
+            return None
+        with translate():
+            pipeline = self._client.pipeline(transaction=True)
+            pipeline.hmget(self._keys.schedule(app, schedule), "floor", "paused", "paused_until")
+            pipeline.hgetall(self._keys.published(app, schedule))
+            head, fields = pipeline.execute()
+        floor, paused, until = (int(mark) if mark else None for mark in head)
+        recorded = Recorded.of(fields)
+        return Evidence(
+            app=app,
+            schedule=schedule,
+            now=now,
+            generations=generations,
+            floor=floor,
+            paused_at=None if paused is None else from_epoch(paused),
+            paused_until=None if until is None else from_epoch(until),
+            recorded=recorded,
+            records=self.of_schedule(app, schedule, limit=_ALL, wanted=lambda _: True),
+            live=self._live(app, schedule, _messages(recorded, instants)),
+            workers=workers,
+        )
+
+    def _records(self, key: str, limit: int, wanted: Callable[[Record], bool]) -> list[Record]:
+        found: list[Record] = []
+        last = "+"
+        while len(found) < limit:
+            with translate():
+                page: Any = self._client.xrevrange(key, last, "-", count=_PAGE)
+            read = (read_record(int(id_.partition("-")[0]), fields) for id_, fields in page)
+            found += [record for record in read if record is not None and wanted(record)]
+            if len(page) < _PAGE:
+                break
+            last = f"({page[-1][0]}"
+        return found[:limit]
+
+    def _live(self, app: str, schedule: str, messages: Sequence[str]) -> dict[str, Live]:
+        """Where the invocations of these messages stand; of one that is gone there is nothing."""
+        name = f"{app}|@{schedule}"
+        found: dict[str, Live] = {}
+        for message in messages:
+            with translate():
+                pipeline = self._client.pipeline(transaction=True)
+                pipeline.hmget(self._keys.invocations(message), f"s:{name}", f"d:{name}")
+                pipeline.zscore(self._keys.ready_of(app), f"{message}|@{schedule}")
+                pipeline.xrange(self._keys.events, message, message)
+                (state, pinned), due, entry = pipeline.execute()
+            if state:
+                found[message] = _invocation(state, pinned, due)
+            elif entry:
+                found[message] = Live(state=None)
+        return found
+
+
+def _messages(recorded: Recorded, instants: Sequence[int]) -> list[str]:
+    values = (recorded.value_at(at) or "" for at in instants)
+    return [value.split("|")[2] for value in values if value.startswith("p|")]
+
+
+def _invocation(text: str, pinned: str | None, due: float | None) -> Live:
+    state, attempts, token = text.split("|", 2)
+    allowed = json.loads(pinned)["retries"] + 1 if pinned else 0
+    return Live(
+        state=state,
+        attempts=int(attempts),
+        attempts_allowed=allowed,
+        due_at=None if due is None else from_epoch(0) + timedelta(milliseconds=int(due)),
+        token=token,
+    )
 
 
 def _last(record: Mapping[str, str]) -> LastRun:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from relayctl.core.lifecycle import Claim, Descriptor, Kind, Slot
+from relayctl.core.lifecycle import Claim, Descriptor, Slot
+from relayctl.core.occurrence import VERDICT_SOURCE
 from relayctl.errors import BrokerError, BrokerRefused
 from relayctl.store.failure import to_broker_error, translate
 from relayctl.store.keys import GROUP, Keys
@@ -29,6 +30,9 @@ class ClaimRefusal(Enum):
     LATER = "later"
     OBSOLETE = "obsolete"
     ELSEWHERE = "elsewhere"
+    WAITING = "waiting"
+    SKIPPED = "skipped"
+    COALESCED = "coalesced"
 
 
 class EndVerdict(Enum):
@@ -69,7 +73,9 @@ class Attempt:
 class Invocations:
     """Operations on invocations over one client. They raise BrokerUnavailable or BrokerRefused."""
 
-    def __init__(self, client: redis.Redis, keys: Keys) -> None:
+    def __init__(self, client: redis.Redis, keys: Keys, wants_verdicts: Callable[[], bool] = lambda: False) -> None:
+        """`wants_verdicts` says whether a live worker has a rule for verdicts, so that they are offered as events."""
+        self._wants_verdicts = wants_verdicts
         self._client = client
         self._keys = keys
         self._scripts = Scripts(client)
@@ -176,15 +182,21 @@ class Invocations:
                     raise reply
         return [(reply[0], int(reply[1]) if len(reply) > 1 else 0) for reply in replies]
 
+    def unadmitted_record(self, message: str) -> tuple[str, ...]:
+        """The history record of an invocation that ends before anybody admitted it."""
+        return (*obsolete_record(message), *offered(self._wants_verdicts))
+
     def history_key(self, app: str, slot: Slot, handler: str | None = None) -> str:
         """Where the ends of this invocation are recorded."""
         if slot.schedule is not None:
             return self._keys.history_of_schedule(app, slot.schedule)
         return self._keys.history_of_handler(app, handler or slot.text)
 
+    def _schedule_key(self, app: str, slot: Slot, otherwise: str) -> str:
+        return otherwise if slot.schedule is None else self._keys.schedule(app, slot.schedule)
+
     def _claim_run(self, item: Wanted, lease_ms: int, now_ms: int | None) -> Arguments:
         keys, inv = self._keys, self._keys.invocations(item.message)
-        schedule = item.slot.schedule if item.slot.kind is Kind.SCHEDULE else None
         return (
             (
                 inv,
@@ -193,8 +205,9 @@ class Invocations:
                 keys.leases,
                 keys.pins,
                 keys.events,
-                inv if schedule is None else keys.schedule(item.app, schedule),
+                self._schedule_key(item.app, item.slot, inv),
                 self.history_key(item.app, item.slot),
+                keys.dead_letter_marks,
             ),
             (
                 item.message,
@@ -205,9 +218,8 @@ class Invocations:
                 item.revision,
                 lease_ms,
                 GROUP,
-                "" if schedule is None else "1",
                 "" if now_ms is None else now_ms,
-                *obsolete_record(item.message),
+                *self.unadmitted_record(item.message),
             ),
         )
 
@@ -216,7 +228,7 @@ class Invocations:
         wait = claim.descriptor.wait_after(claim.attempt) if attempt.is_retryable else None
         is_failed = attempt.outcome == "failed"
         buried = _dead_letter(claim, attempt) if is_failed and wait is None else ()
-        record = () if attempt.outcome == "released" else _record(claim, attempt)
+        record = () if attempt.outcome == "released" else (*_record(claim, attempt), *offered(self._wants_verdicts))
         return (
             (
                 keys.invocations(claim.message),
@@ -226,6 +238,8 @@ class Invocations:
                 keys.leases,
                 keys.dead_letters,
                 self.history_key(claim.app, claim.slot, claim.descriptor.handler),
+                self._schedule_key(claim.app, claim.slot, keys.invocations(claim.message)),
+                keys.dead_letter_marks,
             ),
             (
                 claim.message,
@@ -252,6 +266,7 @@ class Invocations:
         record = (
             *("v", str(HISTORY_VERSION), "message", message, "kind", slot.kind.value, "verdict", "failed"),
             *("reason", "lost", "worker", by),
+            *offered(self._wants_verdicts),
         )
         return (
             (
@@ -262,9 +277,16 @@ class Invocations:
                 keys.leases,
                 keys.dead_letters,
                 self.history_key(app, slot),
+                self._schedule_key(app, slot, keys.invocations(message)),
+                keys.dead_letter_marks,
             ),
             (message, app, slot.text, GROUP, "", "" if now_ms is None else now_ms, len(buried), *buried, *record),
         )
+
+
+def offered(wants_verdicts: Callable[[], bool]) -> tuple[str, ...]:
+    """What asks a script, among a record's fields, to offer the verdict as an event too; nothing if nobody wants it."""
+    return ("offer", VERDICT_SOURCE) if wants_verdicts() else ()
 
 
 def obsolete_record(message: str) -> tuple[str, ...]:

@@ -78,6 +78,11 @@ class Keys:
         return f"{self._prefix}:dlq"
 
     @property
+    def dead_letter_marks(self) -> str:
+        """Hash: a dead letter to the message that replays it, and how many letters were taken out on purpose."""
+        return f"{self._prefix}:dlq:marks"
+
+    @property
     def workers(self) -> str:
         """Sorted set: worker ids by their last heartbeat in milliseconds."""
         return f"{self._prefix}:workers"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -164,8 +164,13 @@ class Stream:
                 raise
         return True
 
-    def read(self, consumer: str, *, count: int, block_ms: int) -> list[Entry]:
-        """New entries for this consumer, waiting up to `block_ms`. A lost group is made again, and nothing is read."""
+    def read(
+        self, consumer: str, *, count: int, block_ms: int, on_remade: Callable[[], None] | None = None
+    ) -> list[Entry]:
+        """New entries for this consumer, waiting up to `block_ms`.
+
+        A lost group is made again, and nothing is read; `on_remade` is called where this call made it.
+        """
         try:
             with translate():
                 answer: Any = self._client.xreadgroup(
@@ -174,7 +179,8 @@ class Stream:
         except BrokerRefused as error:
             if "NOGROUP" not in error.message:
                 raise
-            self.ensure_group()
+            if self.ensure_group() and on_remade is not None:
+                on_remade()
             return []
         return [Entry(id, fields or {}) for _, entries in (answer or {}).items() for id, fields in entries]  # noqa: A001
 

@@ -23,10 +23,13 @@ _MOST_MODULES = 200
 
 @dataclass(slots=True, kw_only=True)
 class HandlerCheck:
-    """One pass over the handlers of an app in `directory`; each source file is read once."""
+    """One pass over the handlers of an app in `directory`; each source file is read once.
+
+    Without a directory the form of what is written is judged alone.
+    """
 
     document: Document
-    directory: Path
+    directory: Path | None
     problems: list[Problem] = field(default_factory=list)
     _modules: dict[Path, PythonModule] = field(default_factory=dict)
     _reported: set[tuple[str, str]] = field(default_factory=set)
@@ -87,6 +90,8 @@ class HandlerCheck:
                 help=_python_form(handler),
             )
             return
+        if self.directory is None:
+            return
         module, _, name = handler.rpartition(".")
         relative = module.replace(".", "/")
         file = self._inside(f"{relative}.py") or self._inside(f"{relative}/__init__.py")
@@ -137,6 +142,8 @@ class HandlerCheck:
                 help="write it as in  jobs.cleanup.handler   for an export of jobs/cleanup.js",
             )
             return
+        if self.directory is None:
+            return
         module, _, name = handler.rpartition(".")
         relative = module.replace(".", "/")
         candidates = [f"{relative}{suffix}" for suffix in _NODE_SUFFIXES]
@@ -184,6 +191,8 @@ class HandlerCheck:
                 help="write it relative to the app, as in  bin/backup.sh",
             )
             return None
+        if self.directory is None:
+            return None
         file = self._inside(text)
         if file is None:
             outside = (self.directory / text).is_symlink()
@@ -218,6 +227,7 @@ class HandlerCheck:
     @property
     def _root(self) -> str:
         if not self._real:
+            assert self.directory is not None
             self._real = os.path.realpath(self.directory)
         return self._real
 
@@ -227,7 +237,7 @@ class HandlerCheck:
     def _module_missing(
         self, path: Sequence[PathPart], node: ScalarNode, module: str, suffixes: tuple[str, ...]
     ) -> None:
-        modules = _modules_in(self.directory, suffixes)
+        modules = _modules_in(Path(self._root), suffixes)
         near = closest(module, modules)
         listed = ", ".join(modules[:_SHOWN_MODULES]) + (", …" if len(modules) > _SHOWN_MODULES else "")
         wanted = f"{module.replace('.', '/')}{suffixes[0]}"
@@ -239,8 +249,8 @@ class HandlerCheck:
         self._add("RLY402", path, node, f'the app has no module "{_short(module)}"', help=hint)
 
 
-def handler_problems(document: Document, directory: Path) -> list[Problem]:
-    """What is wrong with the handlers and entrypoints that a document names."""
+def handler_problems(document: Document, directory: Path | None) -> list[Problem]:
+    """What is wrong with the handlers and entrypoints that a document names; without a directory, with their form."""
     return HandlerCheck(document=document, directory=directory).run()
 
 

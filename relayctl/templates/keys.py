@@ -30,6 +30,25 @@ _HOMES = {
     "check": "inside check",
 }
 _CLOSE = 0.65
+_SYNONYMS = {
+    ("schedules", "tz"): "timezone",
+    ("schedules", "zone"): "timezone",
+    ("schedules", "location"): "timezone",
+    ("schedules", "schedule"): "cron",
+    ("schedules", "expression"): "cron",
+    ("schedules", "crontab"): "cron",
+    ("schedules", "interval"): "every",
+    ("schedules", "command"): "handler",
+    ("schedules", "function"): "handler",
+    ("schedules", "payload"): "input",
+    ("schedules", "args"): "input",
+    ("schedules", "concurrency_policy"): "overlap",
+    ("services", "cmd"): "command",
+    ("events", "filter"): "pattern",
+    ("events", "function"): "handler",
+    ("", "environment"): "env",
+}
+"""Keys of other schedulers, by level, and what they are called here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +83,8 @@ def level_of(path: Sequence[PathPart]) -> str:
 def meant_by(key: str, level: str) -> Meant:
     """The known key behind an unknown one, on this level or another."""
     own = levels()[level]
+    if (known := _SYNONYMS.get((level, re.sub(r"(?<=[a-z])(?=[A-Z])|-", "_", key).lower()))) is not None:
+        return Meant(key=known)
     if (found := _same_letters(key, own)) is not None:
         return Meant(key=found)
     homes = _levels_near(level)

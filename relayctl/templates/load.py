@@ -142,7 +142,7 @@ def check_text(
         return None, document, 0
     shape = shape_problems(document)
     meaning = app_from(document, name)
-    handlers = handler_problems(document, directory) if directory is not None else []
+    handlers = handler_problems(document, directory)
     problems = _one_per_cause(shape, [*meaning.problems, *handlers])
     problems = check_document(document, meaning, problems, now)
     problems.sort(key=lambda problem: problem.sort_key)

@@ -33,6 +33,8 @@ def mistyped(document: Document, path: tuple[PathPart, ...], wanted: str | list[
     label = document.label(path)
     shown = path_text(path)
     words = "text" if "string" in kinds else " or ".join(_WANTED[kind] for kind in kinds)
+    if path and isinstance(path[-1], int):
+        name = f"an item of {name}"
     if len(path) == 2 and path[0] in ("env", "secrets"):
         name = f"{path[0]}.{str(path[1])[:80]}"
     if isinstance(node, ScalarNode) and node.is_plain and node.value is None:
@@ -43,7 +45,7 @@ def mistyped(document: Document, path: tuple[PathPart, ...], wanted: str | list[
             max(at.end, at.start + 1),
             f"{name} has no value",
             detail=f"{words} is expected",
-            help="give it a value, or remove the key",
+            help=f"give it a value, or remove the {'item' if key is None else 'key'}",
             path=shown,
             label=label,
         )
@@ -57,15 +59,18 @@ def mistyped(document: Document, path: tuple[PathPart, ...], wanted: str | list[
 def _should_be_text(document: Document, node: ScalarNode, name: str, path: str, label: str) -> Problem:
     source = document.source
     raw = source.text[node.start : node.end]
-    key = name.rpartition(".")[2]
-    if name in _DURATIONS:
+    key = name.rpartition(".")[2].removeprefix("an item of ")
+    lead = f"{key}: " if not name.startswith("an item of ") else ""
+    if key in _DURATIONS:
+        number = raw.lstrip("-+")
+        number = number if number.isdigit() and int(number) else "20"
         return source.problem(
             "RLY107",
             node.start,
             node.end,
             f"{name} needs a unit",
             detail="a number alone is no duration",
-            help=f"write  {name}: {raw.lstrip('-+') or 1}s   (units are d, h, m, s, ms)",
+            help=f"write  {lead}{number}s   (units are d, h, m, s, ms)",
             path=path,
             label=label,
         )
@@ -76,7 +81,7 @@ def _should_be_text(document: Document, node: ScalarNode, name: str, path: str, 
         node.end,
         f"{name} is text, but without quotes this is {_kind(node)}",
         detail="its exact characters would be lost" if is_lost else "text is expected",
-        help=f'quote it:  {key}: "{raw}"' if not name.startswith(("env.", "secrets.")) else "quote it",
+        help="quote it" if name.startswith(("env.", "secrets.")) else f'quote it:  {lead}"{raw}"',
         fix=source.replace(node.start, node.end, f'"{raw}"', "quote the value", is_safe=True),
         path=path,
         label=label,

@@ -71,7 +71,7 @@ def _decode(text: bytes, file: str) -> str | Problem:
     if len(text) > MAX_BYTES:
         return unreadable(
             file,
-            f"the file has {len(text):,} bytes; a template has at most {MAX_BYTES:,}",
+            f"the file is larger than {MAX_BYTES:,} bytes, the most that a template has",
             "split the app, or move data out of its template",
         )
     for mark in (b"\xff\xfe", b"\xfe\xff"):
@@ -335,7 +335,13 @@ class _Composer:
         sources = value.items if isinstance(value, SequenceNode) else [value]
         for merged in sources:
             if not isinstance(merged, MappingNode):
-                self._add("RLY103", key.start, key.end, "a merge key takes a mapping, or a list of mappings")
+                self._add(
+                    "RLY103",
+                    key.start,
+                    key.end,
+                    "a merge key takes a mapping, or a list of mappings",
+                    help="refer to a mapping, as in  x-shared: &shared {timeout: 20s}  and  <<: *shared",
+                )
                 return
             for name, entry in merged.entries.items():
                 node.entries.setdefault(name, entry)
@@ -356,8 +362,14 @@ class _Composer:
             )
         if name not in self._anchors:
             if is_unquoted_star(self.source, start):
-                raise _Stop(star_problem(self.source, start))
-            raise self._stop("RLY002", start, end, "this alias refers to no anchor before it", help="quote the value")
+                raise _Stop(star_problem(self.source, start, name))
+            raise self._stop(
+                "RLY002",
+                start,
+                end,
+                "this alias refers to no anchor before it",
+                help="define the anchor above it with &, or quote the value",
+            )
         node, size = self._anchors[name]
         self._count += size
         if self._count > MAX_EXPANDED:

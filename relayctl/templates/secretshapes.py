@@ -46,6 +46,9 @@ _PLACEHOLDER = re.compile(
     r"password|secret|token|true|false|[a-z]+(?:[-_.][a-z]+){1,}",
     re.ASCII | re.IGNORECASE,
 )
+_VALUE_KEYS = frozenset(
+    ("env", "envs", "environ", "environment", "environments", "envvars", "variables", "secret", "secrets")
+)
 _SHORTEST_PASSWORD = 6
 _SHORTEST_NAMED = 12
 _LEAST_ENTROPY = 3.0
@@ -74,6 +77,22 @@ def promises_secret(name: str) -> bool:
     """Whether a key of this name is likely to hold a secret, whatever its value."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     return _NAMED.search(re.sub(r"[^A-Za-z0-9]+", "_", words).upper()) is not None
+
+
+def keeps_values(name: str) -> bool:
+    """Whether a key of this name, right or mistyped, holds environment values or secrets, which are never shown."""
+    return re.sub(r"[^a-z]+", "", name.lower()) in _VALUE_KEYS
+
+
+def hides_next(word: str) -> bool:
+    """Whether a word of a command, such as `--password`, says that the word after it is a secret."""
+    return word.startswith("-") and "=" not in word and promises_secret(word)
+
+
+def hides_rest(word: str) -> bool:
+    """Whether a word such as `--token=…` or `DB_PASSWORD=…` carries a secret behind its sign."""
+    name, sign, _ = word.partition("=")
+    return bool(sign) and len(name) < _SHORTEST_NAMED * 4 and promises_secret(name)
 
 
 def _is_random(name: str, text: str) -> bool:

@@ -6,6 +6,7 @@ its messages are never shown: they print values and point at parents.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import jsonschema
     import jsonschema_rs
 
+_HELPER = re.compile(r"[A-Za-z0-9_-]{1,40}", re.ASCII)
 GENERAL_HELP = "`relayctl schema` shows what is allowed"
 """The help of a finding that says no more than that; a more exact one about the same value replaces it."""
 
@@ -51,10 +53,21 @@ def shape_problems(document: Document) -> list[Problem]:
         return []
     found: dict[tuple[str, int, int], Problem] = {}
     errors = sorted(detailed().iter_errors(document.value), key=lambda error: list(map(str, error.absolute_path)))
-    for error in errors:
+    for error in _one_for_a_choice(errors):
         for problem in _translate(document, error):
             found.setdefault((problem.code, problem.place.line, problem.place.column), problem)
     return _without_echoes(list(found.values()))
+
+
+def _one_for_a_choice(errors: list[Any]) -> list[Any]:
+    """Of a value outside a choice that is of another type too, the finding that helps: null lacks a value at all."""
+    choices = {tuple(error.absolute_path) for error in errors if error.validator == "enum"}
+    return [
+        error
+        for error in errors
+        if tuple(error.absolute_path) not in choices
+        or error.validator != ("enum" if error.instance is None else "type")
+    ]
 
 
 def _without_echoes(problems: list[Problem]) -> list[Problem]:
@@ -128,6 +141,8 @@ def _unknown_key(document: Document, path: tuple[PathPart, ...], key: ScalarNode
     hint = f'did you mean "{meant.key}"?' if meant.key is not None else "remove it"
     if meant.key is None and key.text.startswith("x-"):
         hint = "x- keys are allowed at the top level only"
+    elif meant.key is None and level == "" and _HELPER.fullmatch(key.text):
+        hint = f'remove it, or call it "x-{key.text}" if it holds parts to reuse'
     fix = None
     if meant.key is not None:
         fix = document.source.replace(key.start, key.end, meant.key, f"rename it to {meant.key}", is_safe=False)
@@ -148,12 +163,14 @@ def _missing(document: Document, path: tuple[PathPart, ...], key: str) -> Proble
     label = document.label(path)
     start, end = anchor_of(document, path)
     where = label or (path_text(path) or "the template")
+    noun = NOUNS[level_of(path)]
+    article = "an" if noun[0] in "aeiou" else "a"
     return document.source.problem(
         "RLY102",
         start,
         end,
         f'{where} has no "{key}"',
-        help=f'add  {key}: …   (a {NOUNS[level_of(path)]} needs "{key}")',
+        help=f'add  {key}: …   ({article} {noun} needs "{key}")',
         notes=(key,),
         path=path_text(path),
         label=label,
@@ -290,4 +307,5 @@ def _last(path: tuple[PathPart, ...]) -> str:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    shown = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text[:61])
+    return shown if len(shown) <= 60 else f"{shown[:59]}…"

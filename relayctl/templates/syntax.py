@@ -13,6 +13,7 @@ from relayctl.templates.document import Source
 _VALUE = re.compile(r"^[ \t]*(?:-[ \t]+)*(?:(?:[^\s#\"'\[\]{}:][^#\"'\[\]{}:]*|\"[^\"]*\"|'[^']*')[ \t]*:[ \t]+)?")
 _FLOW_LEAD = re.compile(r"[\[{,][ \t]*|:[ \t]+")
 _FLOW_END = re.compile(r"[ \t]*[,}\]]|[ \t]+#|[ \t]*$")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}", re.ASCII)
 _PLAIN_END = re.compile(r"[ \t]+#|[ \t]*$")
 
 
@@ -49,8 +50,18 @@ def is_unquoted_star(source: Source, start: int) -> bool:
     return value == start
 
 
-def star_problem(source: Source, start: int) -> Problem:
-    """The problem of a value with a leading star; the caret stands at the value."""
+def star_problem(source: Source, start: int, alias: str = "") -> Problem:
+    """The problem of a value with a leading star, the name of an unknown anchor perhaps; the caret stands at it."""
+    value, end = _value_on_line(source, start)
+    if _NAME.fullmatch(alias) and source.text[value:end] == f"*{alias}":
+        return source.problem(
+            "RLY003",
+            value,
+            end,
+            'value starts with "*", and no anchor of that name stands above it',
+            detail="YAML reads a leading * as a reference to an anchor",
+            help="define the anchor above it with &, or put the value in quotes if it is text",
+        )
     return _quoting(
         source,
         start,

@@ -10,9 +10,11 @@ from dataclasses import replace
 
 from relayctl.core.problem import Problem
 from relayctl.templates.document import Source
-from relayctl.templates.secretshapes import promises_secret, secret_in
+from relayctl.templates.secretshapes import keeps_values, promises_secret, secret_in
 
 _ENTRY = re.compile(r"^([ \t]*(?:-[ \t]+)*)([^\s:#][^:#]*?)[ \t]*:(?:[ \t]+|$)")
+_KEY = re.compile(r"([A-Za-z0-9_.-]{2,80})[\"']?[ \t]*[:=,]")
+"""A key anywhere in a line, or a word of a command with its value behind it."""
 _HIDING = frozenset({"env", "secrets", '"env"', '"secrets"', "'env'", "'secrets'"})
 _BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY")
 _END = re.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY")
@@ -33,9 +35,14 @@ def _safe(source: Source, line: int, text: str) -> str:
         return _stars(text, entry.end())
     if _is_in_hiding_block(source, line, text):
         return _stars(text, entry.end() if entry is not None else len(text) - len(text.lstrip()))
-    if entry is not None and promises_secret(entry[2].strip("\"'")):
-        return _stars(text, entry.end())
+    told = next((found for found in _KEY.finditer(text) if _tells(found[1])), None)
+    if told is not None:
+        return _stars(text, told.end())
     return _stars(text, 0) if secret_in("", text) is not None else text
+
+
+def _tells(word: str) -> bool:
+    return keeps_values(word) or promises_secret(word)
 
 
 def _stars(text: str, start: int) -> str:

@@ -29,7 +29,8 @@ class Armed:
     """A schedule to fire: the definitions that may still owe something, and how the app wants it done.
 
     `settled_until` is the instant (epoch seconds) up to which nothing is owed. `is_whole` says that `generations` are
-    all that the registry keeps, so that whatever else was known of them is wrong.
+    all that the registry keeps, so that whatever else was known of them is wrong. `floor` is the registry's own word
+    on what is settled, and `pause` what it says of a pause.
     """
 
     app: str
@@ -40,11 +41,44 @@ class Armed:
     generations: tuple[Generation, ...]
     settled_until: int
     is_whole: bool = False
+    floor: int | None = None
+    pause: Pause | None = None
 
     @property
     def name(self) -> Name:
         """What identifies it."""
         return self.app, self.schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A span in which nothing is owed, in epoch seconds: from `start` on, and before `until` where it has an end."""
+
+    start: int
+    until: int | None = None
+
+    def covers(self, at: int) -> bool:
+        """Whether that instant lies in it."""
+        return at >= self.start and (self.until is None or at < self.until)
+
+    def outside(self, first: int, last: int) -> tuple[tuple[int, int], ...]:
+        """What is left of a range, both ends included."""
+        parts = ((first, min(last, self.start - 1)), (max(first, self.until or last + 1), last))
+        return tuple(part for part in parts if part[0] <= part[1])
+
+    def trimmed(self, due: Due) -> Due:
+        """Without what it covers: that is closed when it ends, and by nobody else."""
+        passed = [
+            (part, reason)
+            for (first, last), reason in zip(due.passed_over, due.passed_because, strict=True)
+            for part in self.outside(first, last)
+        ]
+        return replace(
+            due,
+            firings=tuple(firing for firing in due.firings if not self.covers(firing[0])),
+            passed_over=tuple(part for part, _ in passed),
+            passed_because=tuple(reason for _, reason in passed),
+        )
 
 
 @dataclass(slots=True)
@@ -64,6 +98,7 @@ class Job:
     stamp: int = 0
     failures: int = 0
     is_removed: bool = False
+    pause: Pause | None = None
     name: Name = field(init=False)
 
     def __post_init__(self) -> None:
@@ -76,9 +111,28 @@ class Job:
         spread = jitter_of(occurrence_id(self.app, self.schedule, from_epoch(at)), self.jitter)
         return at * 1000 + spread // timedelta(milliseconds=1)
 
+    def following(self) -> int | None:
+        """The next instant that will be owed."""
+        found = self.timeline.next_after(self.cursor)
+        if found is None or self.pause is None or not self.pause.covers(found[0]):
+            return None if found is None else found[0]
+        if self.pause.until is None:
+            return None
+        found = self.timeline.next_after(self.pause.until - 1)
+        return None if found is None else found[0]
+
     def take(self, now_ms: int, horizon: int = DAY_S) -> Due:
         """The firings that are due now."""
-        due = due_firings(self.timeline, self.cursor, now_ms // 1000, self.catch_up, horizon)
+        now, cursor = now_ms // 1000, self.cursor
+        first = self.timeline.next_after(cursor)
+        if self.pause is not None and first is not None and self.pause.covers(first[0]):
+            # What lies behind the pause must not look like a gap as long as the pause.
+            if self.pause.until is None or now < self.pause.until:
+                return Due(firings=(), cursor=cursor)
+            cursor = self.pause.until - 1
+        due = due_firings(self.timeline, cursor, now, self.catch_up, horizon)
+        if self.pause is not None:
+            due = self.pause.trimmed(due)
         if not self.jitter or not due.firings:
             return due
         ripe = tuple(firing for firing in due.firings if self.due_ms(firing[0]) <= now_ms)
@@ -119,6 +173,7 @@ class Agenda:
                 catch_up=armed.catch_up,
                 timeline=Timeline(armed.generations).since(armed.settled_until),
                 cursor=armed.settled_until,
+                pause=armed.pause,
             )
             self._jobs[armed.name] = job
             self.plan(job)
@@ -126,6 +181,10 @@ class Agenda:
         job.handler, job.catch_up = armed.handler, armed.catch_up
         is_same = armed.generations[-1] == job.timeline.generations[-1] and armed.jitter == job.jitter
         job.is_removed = False
+        is_moved = armed.floor is not None and armed.floor > job.cursor
+        if is_moved or armed.pause != job.pause:
+            job.pause, job.cursor = armed.pause, max(job.cursor, armed.floor or job.cursor)
+            self.plan(job)
         if armed.is_whole:
             job.jitter = armed.jitter
             timeline = Timeline(armed.generations).since(job.cursor)
@@ -158,13 +217,12 @@ class Agenda:
     def plan(self, job: Job, not_before_ms: int = 0) -> None:
         """Compute when the job is due next and queue it; a job that owes nothing more is forgotten if removed."""
         job.stamp += 1
-        following = job.timeline.next_after(job.cursor)
-        job.next_at = None if following is None else following[0]
+        job.next_at = following = job.following()
         if following is None:
             if job.is_removed:
                 self._jobs.pop(job.name, None)
             return
-        due = max(self.due_ms_here(job, following[0]), not_before_ms)
+        due = max(self.due_ms_here(job, following), not_before_ms)
         heapq.heappush(self._heap, (due, next(self._order), job, job.stamp))
 
     def due_ms_here(self, job: Job, at: int) -> int:

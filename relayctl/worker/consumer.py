@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from relayctl.core.definition import Firing
-from relayctl.core.facts import Emit, EventUnmatched, LoopFailed, MessageRejected
-from relayctl.core.lifecycle import Claim, Descriptor, Kind, Slot
+from relayctl.core.facts import Emit, EventUnmatched, IntakeRemade, LoopFailed, MessageRejected
+from relayctl.core.lifecycle import Claim, Descriptor, Slot
 from relayctl.core.occurrence import from_epoch
 from relayctl.core.routing import Dead, ForNewer, Owed, Unmatched, firing_objection, route_entry
 from relayctl.errors import BrokerError
-from relayctl.store.invocations import Wanted, dead_entry, obsolete_record
+from relayctl.store.invocations import Wanted, dead_entry
 from relayctl.store.stream import Entry, OwedInvocation, RouteOrder
 from relayctl.worker.claimer import LEASE_MS, Claimer
 from relayctl.worker.executor import Executor
@@ -126,7 +126,9 @@ class Consumer:
             self._sweep_at = now + _SWEEP_S
             self._unrouted = self._stream.take_unrouted(self._worker, idle_ms=UNROUTED_IDLE_MS)
         if not self._unrouted:
-            self._unrouted = self._reader.read(self._worker, count=BATCH, block_ms=BLOCK_MS)
+            self._unrouted = self._reader.read(
+                self._worker, count=BATCH, block_ms=BLOCK_MS, on_remade=lambda: self._emit(IntakeRemade())
+            )
         if self._unrouted:
             self._route(self._unrouted)
             self._unrouted = []
@@ -183,13 +185,13 @@ class Consumer:
                 OwedInvocation(
                     app=app,
                     slot=slot.text,
-                    schedule=slot.schedule if slot.kind is Kind.SCHEDULE else None,
+                    schedule=slot.schedule,
                     history=self._invocations.history_key(app, slot),
-                    obsolete_record=obsolete_record(entry.id),
+                    obsolete_record=self._invocations.unadmitted_record(entry.id),
                     grant=grant,
                 )
             )
-        return RouteOrder(id=entry.id, event=owed.event, kind=owed.kind.value, owed=tuple(items))
+        return RouteOrder(id=entry.id, event=owed.event, kind=owed.kind.value, replay=owed.replay, owed=tuple(items))
 
     def _claims(self, orders: Sequence[RouteOrder], answers: Sequence[Sequence[str]]) -> list[Claim]:
         return [

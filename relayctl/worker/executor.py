@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from relayctl.core.facts import Emit, LoopFailed, OutputLine, RunStarted
-from relayctl.core.lifecycle import Claim, Kind
+from relayctl.core.lifecycle import Claim
 from relayctl.core.occurrence import instant_from_text, instant_text
 from relayctl.runners.invocation import Ended, Outcome, Run
 from relayctl.runners.pool import Pool, Settled
@@ -277,9 +277,8 @@ def variables_of(claim: Claim, deadline: str) -> dict[str, str]:
     }
     if claim.descriptor.schedule is not None:
         variables["RELAY_SCHEDULE"] = claim.descriptor.schedule
-    if claim.slot.kind is Kind.SCHEDULE:
-        variables["RELAY_SCHEDULED_AT"] = claim.scheduled_at
-        variables["RELAY_OCCURRENCE_ID"] = f"schedule:{claim.app}:{claim.descriptor.schedule}:{claim.scheduled_at}"
+    if claim.occurrence is not None:
+        variables["RELAY_OCCURRENCE_ID"], variables["RELAY_SCHEDULED_AT"] = claim.occurrence
     return variables
 
 

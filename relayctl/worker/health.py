@@ -143,6 +143,10 @@ class Vitals:
             for name, (is_alive, beat_at) in self._worker.beats().items()
         }
 
+    def unaccounted(self) -> int:
+        """Firings that the audit of this worker finds overdue."""
+        return self._worker.auditor.unaccounted
+
     def backlog(self) -> int | None:
         """How many entries the stream holds, or None where the broker does not say."""
         try:

@@ -1,4 +1,4 @@
-"""Ends what nobody will ever look for: due occurrences of removed schedules whose app no live worker has.
+"""Ends what nobody will ever look for: due runs of removed schedules whose app no live worker has.
 
 What was never admitted ends as obsolete; what was admitted fails that attempt, since its handler is gone. Work of an
 app that is merely absent (no worker has it now) is left waiting.
@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from relayctl.core.definition import TOMBSTONE
-from relayctl.core.lifecycle import Claim, Kind, Slot
+from relayctl.core.lifecycle import Claim
 from relayctl.store.invocations import Attempt, Wanted
 
 if TYPE_CHECKING:
@@ -36,7 +36,9 @@ class Leftovers:
         if not apps:
             return
         due = [
-            item for item in self._invocations.due([(app, _MOST) for app in apps], now_ms) if _is_occurrence(item[2])
+            item
+            for item in self._invocations.due([(app, _MOST) for app in apps], now_ms)
+            if item[2].schedule is not None
         ]
         names = {(app, str(slot.schedule)) for app, _, slot in due}
         heads = self._definitions.heads(names)
@@ -79,7 +81,3 @@ class Leftovers:
                 for claim in claims
             ]
         )
-
-
-def _is_occurrence(slot: Slot) -> bool:
-    return slot.kind is Kind.SCHEDULE

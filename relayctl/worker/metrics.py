@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from relayctl.worker.health import Vitals
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-SCHEDULER_STATES = ("running", "offline")
+SCHEDULER_STATES = ("running", "offline", "degraded", "unavailable")
 _RUN_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600)
 _LATE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600, 3600)
 
@@ -38,6 +38,8 @@ COUNTERS: Sequence[tuple[str, str, tuple[str, ...]]] = (
     ("relay_duplicates", "Firings that a peer had published already.", ()),
     ("relay_publish_failures", "Publish attempts that failed and are tried again.", ()),
     ("relay_passed_over_ranges", "Gaps whose firings the catch-up policy left out.", ()),
+    ("relay_overdue_firings", "Firings found due and neither published nor closed, by this worker's audit.", ()),
+    ("relay_missed_firings", "Firings that this worker closed as missed.", ("cause",)),
     ("relay_events_received", "External events that were read and understood; firings are not among them.", ()),
     ("relay_events_matched", "External events that at least one rule wanted.", ()),
     ("relay_events_unmatched", "External events that no rule wanted.", ()),
@@ -113,7 +115,9 @@ class Metrics:
             ),
             facts.Duplicate: lambda _: self._count("relay_duplicates"),
             facts.PublishFailed: lambda _: self._count("relay_publish_failures"),
-            facts.PassedOver: lambda _: self._count("relay_passed_over_ranges"),
+            facts.PassedOver: self._passed_over,
+            facts.Overdue: lambda it: self._count("relay_overdue_firings", by=it.count),
+            facts.Missed: lambda it: self._count("relay_missed_firings", "lost", by=it.count),
             facts.RunStarted: lambda it: self._count("relay_claims", _kind(it.schedule)),
             facts.RunEnded: self._ended,
             facts.RunFailed: self._failed,
@@ -129,6 +133,10 @@ class Metrics:
             facts.SchedulerChanged: self._scheduler_changed,
             facts.ControlUsed: lambda it: self._count("relay_controls_used", it.action),
         }
+
+    def _passed_over(self, fact: facts.PassedOver) -> None:
+        self._count("relay_passed_over_ranges")
+        self._count("relay_missed_firings", "passed_over", by=fact.count)
 
     def _published(self, fact: facts.Published) -> None:
         self._count("relay_published")
@@ -196,6 +204,7 @@ class _Gauges(Collector):
             "relay_armed_schedules": {(): signs.armed},
             "relay_behind_schedules": {(): signs.behind},
             "relay_overdue_schedules": {(): len(signs.overdue)},
+            "relay_unaccounted_firings": {(): self._vitals.unaccounted()},
             "relay_running": {(): signs.running},
             "relay_backlog": {(): self._vitals.backlog()},
             "relay_scheduler_state": {(name,): name == self._scheduler_state() for name in SCHEDULER_STATES},
@@ -222,6 +231,7 @@ GAUGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "relay_armed_schedules": ("Schedules with a timer here.", ()),
     "relay_behind_schedules": ("Schedules where the fleet runs another definition than the files here.", ()),
     "relay_overdue_schedules": ("Schedules with a firing that is due and not published.", ()),
+    "relay_unaccounted_firings": ("Firings that this worker's audit finds overdue, of the schedules it audits.", ()),
     "relay_running": ("Attempts that run here.", ()),
     "relay_backlog": ("Unfinished entries in the stream, of the whole fleet.", ()),
     "relay_scheduler_state": ("1 for the state that the scheduler is in.", ("state",)),

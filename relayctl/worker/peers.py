@@ -40,6 +40,15 @@ class Peers:
         """What each live worker holds."""
         return dict(self._holdings)
 
+    @property
+    def worker(self) -> str:
+        """This worker's own id."""
+        return self._worker
+
+    def wants_verdicts(self) -> bool:
+        """Whether a live worker has an event rule for verdicts."""
+        return any(record.wants_verdicts for record in list(self._records.values()))
+
     def update(self, now_ms: int) -> None:
         """Look at the fleet again; holdings are read only where they changed."""
         records = {record.id: record for record in self._fleet.records() if now_ms - record.beat_ms < LIVE_MS}
@@ -64,6 +73,11 @@ class Peers:
             job.rank = rank_of(self._worker, self._by_app.get(job.app, ()), f"{job.app}/{job.schedule}")
             job.rank_seq = self.seq
         return delay_of_rank(job.rank) // _MS
+
+    def audits(self, app: str) -> bool:
+        """Whether this worker audits the app: the second of its publishers if there are two, so that another looks."""
+        workers = self._by_app.get(app, ())
+        return self._worker in workers and rank_of(self._worker, workers, app) == min(2, len(workers))
 
     def holders(self, name: str) -> dict[str, str]:
         """Which live worker holds which definition (its hash) of `app/schedule`."""

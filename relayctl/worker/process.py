@@ -25,7 +25,8 @@ from relayctl.store.keys import Keys
 from relayctl.worker.control import Control
 from relayctl.worker.fanout import fan_out
 from relayctl.worker.health import Vitals
-from relayctl.worker.worker import Options, Worker
+from relayctl.worker.options import Options
+from relayctl.worker.worker import Worker
 
 if TYPE_CHECKING:
     from relayctl.broker.watch import BrokerEvent

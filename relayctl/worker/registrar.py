@@ -11,14 +11,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from relayctl.core.definition import TOMBSTONE, Firing, Spec
-from relayctl.core.facts import Emit, ScheduleBehind
+from relayctl.core.facts import ControlUsed, Emit, ScheduleBehind
 from relayctl.store.definitions import Head, Mode, Proposal, Verdict
-from relayctl.worker.agenda import Armed, Name
+from relayctl.worker.agenda import Armed, Name, Pause
 
 if TYPE_CHECKING:
     from relayctl.core.definition import Generation
     from relayctl.core.model import Schedule
     from relayctl.host.clock import Clock
+    from relayctl.store.controls import Controls
     from relayctl.store.definitions import Definitions
     from relayctl.worker.peers import Peers
     from relayctl.worker.scheduler import Scheduler
@@ -39,8 +40,18 @@ class Registrar:
     """One worker's side of the registry. Used by the reconciler's thread alone."""
 
     def __init__(
-        self, *, definitions: Definitions, scheduler: Scheduler, peers: Peers, clock: Clock, worker: str, emit: Emit
+        self,
+        *,
+        definitions: Definitions,
+        scheduler: Scheduler,
+        peers: Peers,
+        clock: Clock,
+        worker: str,
+        emit: Emit,
+        controls: Controls | None = None,
     ) -> None:
+        """`controls` end the pauses whose time is over."""
+        self._controls = controls
         self._definitions = definitions
         self._scheduler = scheduler
         self._peers = peers
@@ -57,6 +68,11 @@ class Registrar:
     def hashes(self) -> dict[Name, str]:
         """The definitions that this worker's files hold."""
         return {name: own.spec.hash for name, own in self._own.items()}
+
+    @property
+    def heads(self) -> dict[Name, Head]:
+        """The definitions in force as last heard, to be read from any thread."""
+        return dict(self._heads)
 
     @property
     def behind(self) -> dict[Name, Head]:
@@ -151,13 +167,25 @@ class Registrar:
                 self._own[name] = replace(self._own[name], held_gen=0)
             self.propose(lost, Mode.START)
 
-    def forget_registry(self) -> None:
+    def forget_registry(self) -> dict[Name, Verdict]:
         """The broker is another one than before: register everything again, as on a start."""
         self._heads.clear()
         self._seq = -1
         own = {name: item.schedule for name, item in self._own.items()}
         self._own = {name: replace(item, held_gen=0) for name, item in self._own.items()}
-        self.propose(own, Mode.START)
+        return self.propose(own, Mode.START)
+
+    def end_pauses(self, now_ms: int) -> None:
+        """End the pauses that had an end and are over: whichever worker comes first does it for all."""
+        over = [
+            name
+            for name, head in self._heads.items()
+            if head.paused_until is not None and head.paused_until * 1000 <= now_ms
+        ]
+        if over and self._controls is not None:
+            for app, schedule in over:
+                self._controls.resume(app, schedule, by=self._worker, only_ended=True)
+            self.refresh(over)
 
     def adopt_unheld(self) -> None:
         """Put this worker's definitions in force where no live worker has held the head for long enough."""
@@ -228,6 +256,8 @@ class Registrar:
         for name, head in heads.items():
             before = self._heads.get(name)
             self._heads[name] = head
+            if before is not None and before.paused_at != head.paused_at:
+                self._tell_pause(head)
             own = self._own.get(name)
             if own is None:
                 continue
@@ -268,6 +298,8 @@ class Registrar:
             else self._generations(head),
             settled_until=head.settled_until,
             is_whole=is_disputed,
+            floor=head.floor,
+            pause=None if head.paused_at is None else Pause(head.paused_at, head.paused_until),
         )
 
     def _generations(self, head: Head) -> tuple[Generation, ...]:
@@ -278,6 +310,16 @@ class Registrar:
             for item in self._definitions.generations(head.app, head.schedule)
             if item.to_ms is None or item.to_ms > head.settled_until * 1000
         ) or (head.generation,)
+
+    def _tell_pause(self, head: Head) -> None:
+        self._emit(
+            ControlUsed(
+                action="resume" if head.paused_at is None else "pause",
+                target=f"{head.app}/{head.schedule}",
+                by=head.paused_by,
+                reason=head.pause_reason,
+            )
+        )
 
     def _tell_behind(self, name: Name, head: Head) -> None:
         if head.hash == TOMBSTONE:

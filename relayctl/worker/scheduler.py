@@ -13,24 +13,30 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from relayctl.core.due import DAY_S, Due
-from relayctl.core.facts import ClockStepped, Emit, LoopFailed, PublishFailed, SchedulerChanged
+from relayctl.core.facts import ClockStepped, Emit, LoopFailed, PublishFailed
 from relayctl.core.occurrence import from_epoch
 from relayctl.errors import BrokerError
 from relayctl.worker.agenda import Agenda, Armed, Job, Name
+from relayctl.worker.gate import Gate
+from relayctl.worker.passedover import PassedOverFirings
 from relayctl.worker.publisher import Outcome, Publisher, Standing
+from relayctl.worker.recovery import RETRY_S, State
 
 if TYPE_CHECKING:
     from relayctl.host.clock import Clock
+    from relayctl.store.closings import Closings
     from relayctl.store.fleet import Fleet, Pulse, WorkerRecord
     from relayctl.store.stream import Stream
     from relayctl.worker.fleettime import FleetTime
     from relayctl.worker.peers import Peers
+    from relayctl.worker.poison import Poison
+    from relayctl.worker.recovery import Recovery
 
 BEAT_S = 2.0
 _BATCH = 500
 _LONGEST_WAIT_S = 1.0
 """The wall clock is looked at this often, so a suspended machine notices within a second of waking."""
-_RETRY_S = (0.1, 0.5, 2.0, 5.0)
+_HELD_S = 1.0
 _EARLY_S = 0.05
 
 
@@ -44,6 +50,10 @@ class Surroundings:
     """Hears every heartbeat's answer."""
     on_superseded: Callable[[Sequence[Name]], None]
     """Hears which schedules the registry knows another definition of."""
+    drain: Callable[[bool], int] = lambda _is_first: 0
+    """Works on one batch of the outbox, and counts it."""
+    is_abreast: Callable[[], bool] = lambda: True
+    """Whether what is armed is registered with the present broker."""
 
 
 class Scheduler:
@@ -53,16 +63,20 @@ class Scheduler:
         self,
         *,
         stream: Stream,
+        closings: Closings,
         fleet: Fleet,
         peers: Peers,
         time: FleetTime,
         clock: Clock,
         token: str,
         surroundings: Surroundings,
+        recovery: Recovery,
         emit: Emit,
         horizon: timedelta = timedelta(seconds=DAY_S),
+        poison: Poison | None = None,
     ) -> None:
-        """`horizon` is how far back a missed firing is still caught up."""
+        """`horizon` is how far back a missed firing is still caught up, `poison` counts what no retry can cure."""
+        self._poison = poison
         self._stream = stream
         self._fleet = fleet
         self._peers = peers
@@ -71,13 +85,16 @@ class Scheduler:
         self._around = surroundings
         self._emit = emit
         self._horizon_s = horizon // timedelta(seconds=1)
-        self._publisher = Publisher(stream, token, emit)
+        self._recovery = recovery
+        self._gate = Gate(recovery=recovery, drain=surroundings.drain, is_abreast=surroundings.is_abreast, clock=clock)
+        self._publisher = Publisher(stream, token, emit, PassedOverFirings(closings, emit), recovery, poison)
         self._agenda = Agenda(peers.delay_ms)
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._next_beat = 0.0
-        self._is_offline = False
-        self.last_pass_at = clock.monotonic()
+        self._stop = threading.Event()
+        self._told_state = State.RUNNING
+        self._born_at = self.last_pass_at = clock.monotonic()
         """When the loop last came round, on the monotonic clock: the sign of life that health looks at."""
 
     def arm(self, schedules: Sequence[Armed]) -> None:
@@ -105,6 +122,25 @@ class Scheduler:
         with self._lock:
             return {job.name: job.next_at for job in self._agenda}
 
+    def is_idle(self) -> bool:
+        """Whether it has come round at least once, and nothing is due now."""
+        with self._lock:
+            due = self._agenda.next_due_ms()
+        return self.last_pass_at > self._born_at and (due is None or due > self._time.now_ms())
+
+    def cursors(self) -> dict[Name, int]:
+        """Up to which instant (epoch seconds) every armed schedule owes nothing."""
+        with self._lock:
+            return {job.name: job.cursor for job in self._agenda}
+
+    def settle(self, name: Name, at: int) -> None:
+        """An instant that had failed has its answer: it is not owed any more, if it is the next that is."""
+        with self._lock:
+            job = self._agenda.get(name)
+            following = None if job is None else job.timeline.next_after(job.cursor)
+            if job is not None and following is not None and following[0] == at:
+                job.cursor = at
+
     def wake(self) -> None:
         """Make the loop come round now."""
         self._wake.set()
@@ -116,27 +152,33 @@ class Scheduler:
 
     def run(self, stop: threading.Event) -> None:
         """Come round until `stop` is set; whoever sets it also calls `wake`."""
+        self._stop = stop
         while not stop.is_set():
             try:
                 wait_s = self.step()
-            except BrokerError as error:
-                wait_s = self._offline(error)
             except Exception as error:  # noqa: BLE001  a loop that dies takes every later firing with it
                 self._emit(LoopFailed(loop="scheduler", reason=f"{type(error).__name__}: {error}"))
                 wait_s = _LONGEST_WAIT_S
             self._clock.wait(self._wake, min(wait_s, _LONGEST_WAIT_S))
             self._wake.clear()
+        self._recovery.hand_over()
 
     def step(self) -> float:
         """One pass; how many seconds may go by until the next."""
         self._watch_clock()
         self._beat()
-        while True:
+        wait_s = self._gate.wait_s()
+        if wait_s is not None:
+            return min(wait_s, max(0.0, self._next_beat - self._clock.monotonic()))
+        if self._recovery.state is not self._told_state:
+            self._next_beat = 0.0
+        while not self._stop.is_set():
             now_ms = self._time.now_ms()
             with self._lock:
                 jobs = self._agenda.pop_due(now_ms, _BATCH)
-                passes = [(job, job.take(now_ms, self._horizon_s)) for job in jobs]
-            if not passes:
+                passes, broken = self._take(jobs, now_ms)
+            self._set_aside(broken, now_ms)
+            if not jobs:
                 break
             try:
                 is_through = self._fire(passes, now_ms)
@@ -153,12 +195,36 @@ class Scheduler:
             due = self._agenda.next_due_ms()
         return _LONGEST_WAIT_S if due is None else max(0.0, (due - self._time.now_ms()) / 1000)
 
+    def _take(self, jobs: Sequence[Job], now_ms: int) -> tuple[list[tuple[Job, Due]], list[tuple[Job, Exception]]]:
+        """What each job owes, and the jobs whose definition could not be evaluated."""
+        passes: list[tuple[Job, Due]] = []
+        broken: list[tuple[Job, Exception]] = []
+        for job in jobs:
+            try:
+                passes.append((job, job.take(now_ms, self._horizon_s)))
+            except Exception as error:  # noqa: BLE001  it must not take the others with it
+                broken.append((job, error))
+        return passes, broken
+
+    def _set_aside(self, broken: Sequence[tuple[Job, Exception]], now_ms: int) -> None:
+        """Tell of jobs that could not be evaluated, and come back to them at a slow pace."""
+        for job, error in broken:
+            reason = f"{job.app}/{job.schedule} cannot be evaluated: {type(error).__name__}: {error}"
+            self._emit(LoopFailed(loop="scheduler", reason=reason))
+            at = job.next_at
+            if at is None or self._poison is None:
+                continue
+            if self._poison.refused(job.app, job.schedule, at, reason, now_ms):
+                job.cursor = max(job.cursor, at)
+        self._replan([job for job, _ in broken], now_ms + int(RETRY_S[-1] * 1000))
+
     def _fire(self, passes: list[tuple[Job, Due]], now_ms: int) -> bool:
         """Publish what is due; False where the broker failed some of it."""
         mine: list[tuple[Job, Due]] = []
         seconded: list[tuple[Job, Due]] = []
         for job, due in passes:
             (seconded if job.rank > 1 and due.firings else mine).append((job, due))
+        asked_at = self._clock.monotonic()
         outcomes = self._publisher.publish(mine, now_ms) + self._second(seconded, now_ms)
         superseded: list[Name] = []
         failed: list[Outcome] = []
@@ -172,10 +238,8 @@ class Scheduler:
         if superseded:
             self._around.on_superseded(superseded)
         if failed:
-            self._tell_failed(failed)
-        elif any(due.firings for _, due in passes):
-            self._online()
-        return not failed
+            self._tell_failed(failed, asked_at)
+        return not failed and self._recovery.state is State.RUNNING
 
     def _second(self, passes: list[tuple[Job, Due]], now_ms: int) -> list[Outcome]:
         """For schedules that a peer acts on first: publish only what it has not."""
@@ -206,11 +270,13 @@ class Scheduler:
                 self._agenda.plan(job, now_ms + int(_EARLY_S * 1000))
             case Standing.FAILED:
                 job.failures += 1
-                wait = _RETRY_S[min(job.failures, len(_RETRY_S)) - 1]
+                wait = RETRY_S[min(job.failures, len(RETRY_S)) - 1]
                 self._agenda.plan(job, now_ms + int(wait * 1000))
+            case Standing.HELD:
+                self._agenda.plan(job, now_ms + int(_HELD_S * 1000))
             case Standing.SUPERSEDED:
                 # Asked for again at a slow pace, should nobody answer.
-                self._agenda.plan(job, now_ms + int(_RETRY_S[-1] * 1000))
+                self._agenda.plan(job, now_ms + int(RETRY_S[-1] * 1000))
 
     def _replan(self, jobs: Sequence[Job], not_before_ms: int) -> None:
         with self._lock:
@@ -223,23 +289,29 @@ class Scheduler:
         if asked_at < self._next_beat:
             return
         self._next_beat = asked_at + BEAT_S
-        pulse = self._fleet.beat(self._around.record(True))
-        step = self._time.learn(pulse.now_ms, asked_at, self._clock.monotonic())
+        self._told_state = self._recovery.state
+        try:
+            pulse = self._fleet.beat(self._around.record(self._told_state is State.RUNNING))
+            step = self._time.learn(pulse.now_ms, asked_at, self._clock.monotonic())
+            self._peers.update(pulse.now_ms)
+        except BrokerError as error:
+            wait_s = self._gate.beat_failed(asked_at, error)
+            self._next_beat = self._clock.monotonic() + wait_s
+            return
         if step is not None:
             self._emit(ClockStepped(by=step))
-        self._peers.update(pulse.now_ms)
         self._around.on_pulse(pulse)
-        self._online()
+        self._gate.beat_answered(pulse.epoch)
 
     def _watch_clock(self) -> None:
         if self._time.wall_stepped() is not None:
             # Either the wall clock was set or the monotonic one stood still: only the broker can tell.
             self._next_beat = 0.0
 
-    def _tell_failed(self, failed: Sequence[Outcome]) -> None:
-        first = failed[0]
+    def _tell_failed(self, failed: Sequence[Outcome], asked_at: float) -> None:
+        first = max(failed, key=lambda outcome: outcome.job.failures)
         assert first.error is not None
-        if not self._is_offline:
+        if self._recovery.state is State.RUNNING:
             self._emit(
                 PublishFailed(
                     app=first.job.app,
@@ -249,17 +321,4 @@ class Scheduler:
                     reason=first.error.message,
                 )
             )
-        if first.job.failures > len(_RETRY_S):
-            self._offline(first.error)
-
-    def _offline(self, error: BrokerError) -> float:
-        if not self._is_offline:
-            self._is_offline = True
-            self._emit(SchedulerChanged(state="offline", reason=error.message))
-        self._next_beat = min(self._next_beat, self._clock.monotonic() + _LONGEST_WAIT_S)
-        return _LONGEST_WAIT_S
-
-    def _online(self) -> None:
-        if self._is_offline:
-            self._is_offline = False
-            self._emit(SchedulerChanged(state="running", reason="the broker answers again"))
+        self._gate.publish_failed(first.job.failures, asked_at, first.error)

@@ -6,7 +6,7 @@ import os
 import platform
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -24,25 +24,32 @@ from relayctl.core.facts import (
     WorkerStarted,
 )
 from relayctl.core.occurrence import from_epoch, instant_text
+from relayctl.core.routing import wants_verdicts
 from relayctl.core.zones import tzdata_version
 from relayctl.errors import BrokerError
 from relayctl.runners.build import Build
 from relayctl.runners.limits import unenforced
+from relayctl.store.closings import Closings
 from relayctl.store.connect import connect
+from relayctl.store.controls import Controls
 from relayctl.store.definitions import Definitions
 from relayctl.store.fleet import Fleet, Pulse, WorkerRecord
 from relayctl.store.invocations import Invocations
 from relayctl.store.stream import Stream
 from relayctl.worker.agenda import Name
+from relayctl.worker.auditor import Auditor
 from relayctl.worker.claimer import Claimer, Tokens
 from relayctl.worker.consumer import BLOCK_MS, Consumer
 from relayctl.worker.executor import Executor
 from relayctl.worker.fleettime import FleetTime
 from relayctl.worker.health import BeatClock
 from relayctl.worker.leftovers import Leftovers
+from relayctl.worker.options import Options
 from relayctl.worker.peers import Peers
+from relayctl.worker.poison import Poison
 from relayctl.worker.reconciler import Changes, Reconciler
 from relayctl.worker.registrar import Registrar
+from relayctl.worker.rescue import Rescue
 from relayctl.worker.scheduler import Scheduler, Surroundings
 from relayctl.worker.snapshot import Snapshot
 
@@ -60,19 +67,7 @@ _AFTER_KILL_S = 2.0
 _BROKER_WAIT_S = 10.0
 """How long a stop waits, once nothing runs any more, for a broker that is away to take the ends."""
 _POLL_S = 0.05
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What a worker is told from outside."""
-
-    drain: timedelta
-    resync: timedelta | None
-    cap: timedelta
-    horizon: timedelta
-    max_event_bytes: int
-    max_children: int
-    base_environ: Mapping[str, str]
+_LOOPS = ("scheduler", "claimer", "consumer", "reconciler")
 
 
 @dataclass(slots=True)
@@ -109,7 +104,7 @@ class Worker:
         self._clock = clock
         self._emit = emit
         self._on_routed = on_routed
-        self._beats = {name: BeatClock(clock) for name in ("scheduler", "claimer", "consumer", "reconciler")}
+        self._beats = {name: BeatClock(clock) for name in (*_LOOPS, "auditor", "retrier")}
         self.token = token = secrets.token_hex(4)
         self.id = f"{platform.node().split('.')[0] or 'worker'}-{token}"
         self.started_at: datetime = clock.now()
@@ -119,9 +114,11 @@ class Worker:
         self.time = FleetTime(clock)
         self.fleet = Fleet(self._client, keys)
         self.stream = Stream(self._client, keys)
+        self.closings = Closings(self._client, keys, self.id, self._wants_verdicts)
         self.definitions = Definitions(self._client, keys)
-        self.invocations = Invocations(self._client, keys)
+        self.invocations = Invocations(self._client, keys, self._wants_verdicts)
         self.peers = Peers(self.fleet, self.id)
+        self.rescue = self._make_rescue(token)
         self.scheduler = self._make_scheduler(token)
         self.executor = Executor(
             secrets=resolve_secret,
@@ -132,16 +129,10 @@ class Worker:
             on_change=self._on_work_changed,
         )
         self.claimer = self._make_claimer(token)
-        self.registrar = Registrar(
-            definitions=self.definitions,
-            scheduler=self.scheduler,
-            peers=self.peers,
-            clock=clock,
-            worker=self.id,
-            emit=emit,
-        )
+        self.registrar = self._make_registrar()
         self.reconciler = self._make_reconciler()
         self.consumer = self._make_consumer()
+        self.auditor = self._make_auditor()
         self._watch = None if watch is None else watch(self.reconciler.hint)
         self._loops: list[_Loop] = []
         self._executor_thread = threading.Thread(target=self.executor.run, name="executor")
@@ -169,9 +160,11 @@ class Worker:
         )
         self._tell_next()
         self._add("scheduler", self.scheduler.run, self.scheduler.wake)
+        self._add("retrier", self.rescue.retrier.run, self.rescue.retrier.wake)
         self._add("claimer", self.claimer.run, self.claimer.wake)
         self._add("consumer", self.consumer.run, lambda: None)
         self._add("reconciler", self.reconciler.run, self.reconciler.wake)
+        self._add("auditor", self.auditor.run, self.auditor.wake)
         if self._watch is not None:
             self._add("watch", self._watch.run, lambda: None)
 
@@ -249,12 +242,27 @@ class Worker:
 
     # Stopping
 
+    def is_done(self) -> bool:
+        """Whether nothing is due, and everything that was due has ended; a retry that is due later may be left."""
+        try:
+            now_ms = self.time.now_ms()
+            due = self.invocations.next_due_ms()
+            return (
+                self.scheduler.is_idle()
+                and self.stream.is_all_routed()
+                and (due is None or due > now_ms)
+                and self.claimer.is_settled()
+            )
+        except BrokerError:
+            return False
+
     def drain(self, reason: str, hurry: Callable[[], bool]) -> None:
         """Stop claiming, let what runs end, interrupt what is left. `hurry` says that nobody wants to wait on."""
         began = self._clock.monotonic()
         self._emit(Draining(reason=reason, running=len(self.executor.running()), limit=self._options.drain))
         self.claimer.stop_claiming()
-        self._end("watch", "reconciler", "scheduler", "consumer")
+        self._end("watch", "reconciler", "scheduler", "consumer", "auditor", "retrier")
+        self.rescue.close()
         if not self.claimer.is_broken:
             self._leave()
         until = began + self._options.drain.total_seconds()
@@ -311,9 +319,42 @@ class Worker:
 
     # How the loops hang together
 
+    def _make_rescue(self, token: str) -> Rescue:
+        return Rescue(
+            self,
+            path=self._options.outbox,
+            token=token,
+            acks=self._options.min_replica_acks,
+            clock=self._beats["retrier"],
+            emit=self._emit,
+        )
+
+    def _make_registrar(self) -> Registrar:
+        return Registrar(
+            definitions=self.definitions,
+            scheduler=self.scheduler,
+            peers=self.peers,
+            clock=self._clock,
+            worker=self.id,
+            emit=self._emit,
+            controls=Controls(self._client, self._keys),
+        )
+
+    def _make_auditor(self) -> Auditor:
+        return Auditor(
+            closings=self.closings,
+            definitions=self.definitions,
+            peers=self.peers,
+            snapshot=lambda: self.reconciler.snapshot,
+            time=self.time,
+            clock=self._beats["auditor"],
+            emit=self._emit,
+        )
+
     def _make_scheduler(self, token: str) -> Scheduler:
         return Scheduler(
             stream=self.stream,
+            closings=self.closings,
             fleet=self.fleet,
             peers=self.peers,
             time=self.time,
@@ -323,9 +364,19 @@ class Worker:
                 record=self._record,
                 on_pulse=self._on_pulse,
                 on_superseded=self._on_superseded,
+                drain=self.rescue.drain,
+                is_abreast=lambda: self.reconciler.is_abreast,
             ),
+            recovery=self.rescue.recovery,
             emit=self._emit,
             horizon=self._options.horizon,
+            poison=Poison(
+                controls=Controls(self._client, self._keys),
+                closings=self.closings,
+                token=token,
+                max_bytes=self._options.max_event_bytes,
+                emit=self._emit,
+            ),
         )
 
     def _make_claimer(self, token: str) -> Claimer:
@@ -355,6 +406,7 @@ class Worker:
             clock=self._beats["reconciler"],
             resync=self._options.resync,
             emit=self._emit,
+            keeper=self.rescue.keeper,
         )
 
     def _make_consumer(self) -> Consumer:
@@ -394,6 +446,9 @@ class Worker:
     def _on_superseded(self, names: Sequence[Name]) -> None:
         self.reconciler.refresh(names)
 
+    def _wants_verdicts(self) -> bool:
+        return self.peers.wants_verdicts()
+
     def _on_work_changed(self) -> None:
         self.claimer.wake()
 
@@ -432,5 +487,6 @@ class Worker:
                 f"{app}: its new code does not load: {reason}" for app, reason in sorted(self._refused.items())
             ),
             is_partial=self._source.is_partial,
+            wants_verdicts=wants_verdicts(self.reconciler.snapshot.apps.values()),
             max_timeout_s=self._options.cap.total_seconds(),
         )

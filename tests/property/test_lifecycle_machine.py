@@ -35,15 +35,16 @@ APPS = ("shop", "mail")
 SLOTS = [("shop", "h.one"), ("shop", "h.two"), ("mail", "h.one"), ("shop", "@nightly")]
 EVENT = '{"scheduled_at":"2027-01-15T08:00:00Z"}'
 WORKERS = ("w1", "w2", "w3")
-ENDED = {"succeeded", "failed", "obsolete"}
+ENDED = {"succeeded", "failed", "obsolete", "skipped", "coalesced"}
 
 anything = st.integers(min_value=0, max_value=1 << 16)
 budgets = st.integers(min_value=0, max_value=2)
+overlaps = st.sampled_from(["allow", "skip", "queue", "queue"])
 seldom = st.sampled_from([False, False, False, True])
 slot_lists = st.lists(st.sampled_from(SLOTS), min_size=1, max_size=3, unique=True)
 
 
-@dataclass
+@dataclass(eq=False)
 class Inv:
     """What the model knows of one invocation."""
 
@@ -55,6 +56,7 @@ class Inv:
     token: str = ""
     pinned: str | None = None
     retries: int = 0
+    overlap: str = "allow"
     due: int = 0
     lease: int = 0
 
@@ -85,6 +87,8 @@ class Lifecycle(RuleBasedStateMachine):
         self.gen = 0
         self.is_removed = False
         self.pin: str | None = None
+        self.holder: Inv | None = None
+        self.waiter: Inv | None = None
         self._define("h0", 0)
 
     # --- helpers ---
@@ -101,12 +105,20 @@ class Lifecycle(RuleBasedStateMachine):
     def _find(self, claim: Claim) -> Inv:
         return next(inv for inv in self.invs[claim.message] if (inv.app, inv.slot) == (claim.app, claim.slot.text))
 
-    def _descriptor(self, inv: Inv, retries: int) -> str:
+    def _descriptor(self, inv: Inv, retries: int, overlap: str) -> str:
         schedule = Slot(inv.slot).schedule
-        return descriptor(app=inv.app, schedule=schedule, retries=retries, handler=inv.slot.strip("@")).to_json()
+        return descriptor(
+            app=inv.app, schedule=schedule, retries=retries, handler=inv.slot.strip("@"), overlap=overlap
+        ).to_json()
 
     def _finish(self, inv: Inv, state: str) -> None:
         inv.state = state
+        if inv is self.waiter:
+            self.waiter = None
+        if inv is self.holder:
+            self.holder, self.waiter = self.waiter, None
+            if self.holder is not None:
+                self.holder.due = self.now
         if all(other.state in ENDED for other in self.invs[inv.message]):
             self._leave_stream(inv.message)
 
@@ -115,11 +127,29 @@ class Lifecycle(RuleBasedStateMachine):
         self.pending.pop(message, None)
         self.unread = [other for other in self.unread if other != message]
 
-    def _admit(self, inv: Inv, token: str, retries: int) -> None:
+    def _overlap(self, inv: Inv, overlap: str) -> str | None:
+        """What keeps it from being admitted, if anything does."""
+        if inv.slot != "@nightly" or inv.pinned is not None:
+            return None
+        if self.holder is None:
+            self.holder = inv
+        if self.waiter is inv and overlap != "queue":
+            self.waiter = None
+        if self.holder is inv or overlap == "allow":
+            return None
+        if overlap == "skip":
+            return "skipped"
+        if self.waiter not in {None, inv}:
+            return "coalesced"
+        self.waiter = inv
+        return "waiting"
+
+    def _admit(self, inv: Inv, token: str, retries: int, overlap: str) -> None:
         inv.state, inv.token, inv.lease = "claimed", token, self.now + LEASE_MS
         inv.made += 1
         if inv.pinned is None:
-            inv.pinned, inv.retries = self._descriptor(inv, retries), retries
+            inv.pinned, inv.retries = self._descriptor(inv, retries, overlap), retries
+            inv.overlap = overlap
 
     def _is_obsolete(self, inv: Inv) -> bool:
         return inv.slot == "@nightly" and self.is_removed and inv.pinned is None
@@ -148,16 +178,23 @@ class Lifecycle(RuleBasedStateMachine):
 
     @initialize(slots=slot_lists, retries=budgets)
     def begin_with_work(self, slots: list[tuple[str, str]], retries: int) -> None:
-        self.deliver(slots, False, retries)
+        self.deliver(slots, False, retries, "allow")
 
-    @precondition(lambda self: len(self._in_state("ready", "claimed")) < 4)
-    @rule(slots=slot_lists, is_granted=st.booleans(), retries=budgets)
-    def deliver(self, slots: list[tuple[str, str]], is_granted: bool, retries: int) -> None:
+    @precondition(lambda self: len(self._in_state("ready", "claimed")) < 5)
+    @rule(slots=slot_lists, is_granted=st.booleans(), retries=budgets, overlap=overlaps)
+    def deliver(self, slots: list[tuple[str, str]], is_granted: bool, retries: int, overlap: str) -> None:
         """One message all the way, as on a quiet day."""
         self.emit()
         message = self.unread[-1]
         self.read("w1", len(self.unread))
-        self._route(message, slots, is_granted, retries)
+        self._route(message, slots, is_granted, retries, overlap)
+
+    @precondition(lambda self: len(self._in_state("ready", "claimed")) < 5)
+    @rule(overlap=overlaps, count=st.integers(min_value=1, max_value=3))
+    def fire(self, overlap: str, count: int) -> None:
+        """Occurrences of one schedule, each claimed as it comes."""
+        for _ in range(count):
+            self.deliver([("shop", "@nightly")], True, 1, overlap)
 
     @rule()
     def emit(self) -> None:
@@ -184,17 +221,19 @@ class Lifecycle(RuleBasedStateMachine):
             self.pending[entry.id] = worker
 
     @precondition(lambda self: self.held)
-    @rule(which=anything, slots=slot_lists, is_granted=st.booleans(), retries=budgets)
-    def route(self, which: int, slots: list[tuple[str, str]], is_granted: bool, retries: int) -> None:
+    @rule(which=anything, slots=slot_lists, is_granted=st.booleans(), retries=budgets, overlap=overlaps)
+    def route(self, which: int, slots: list[tuple[str, str]], is_granted: bool, retries: int, overlap: str) -> None:
         """Also of what was routed before, and of what ended long ago."""
-        self._route(sorted(self.held)[which % len(self.held)], slots, is_granted, retries)
+        self._route(sorted(self.held)[which % len(self.held)], slots, is_granted, retries, overlap)
 
-    def _route(self, message: str, slots: list[tuple[str, str]], is_granted: bool, retries: int) -> None:
+    def _route(
+        self, message: str, slots: list[tuple[str, str]], is_granted: bool, retries: int, overlap: str = "allow"
+    ) -> None:
         token = self._token()
         owed = [Inv(message, app, slot, due=self.now) for app, slot in slots]
         grant = None
         if is_granted:
-            text = self._descriptor(owed[0], retries)
+            text = self._descriptor(owed[0], retries, overlap)
             owed, slots = owed[:1], slots[:1]
             grant = Grant(token=token, descriptor=text, revision="r1")
         order = self.desk.order(self.held[message], *slots, kind=Kind.EVENT, grant=grant)
@@ -203,11 +242,11 @@ class Lifecycle(RuleBasedStateMachine):
             assert answers == [["exists"]]
         else:
             self.invs[message] = owed
-            assert answers == [[self._placed(inv, token, retries, is_granted) for inv in owed]]
+            assert answers == [[self._placed(inv, token, retries, is_granted, overlap) for inv in owed]]
         if message in self.pending:
             self.pending[message] = ROUTED
 
-    def _placed(self, inv: Inv, token: str, retries: int, is_granted: bool) -> str:
+    def _placed(self, inv: Inv, token: str, retries: int, is_granted: bool, overlap: str) -> str:
         if self._is_obsolete(inv):
             self._finish(inv, "obsolete")
             return "obsolete"
@@ -215,7 +254,12 @@ class Lifecycle(RuleBasedStateMachine):
             return "ready"
         if inv.app == "mail" and self.pin not in {None, "r1"}:
             return "elsewhere"
-        self._admit(inv, token, retries)
+        hindrance = self._overlap(inv, overlap)
+        if hindrance is not None:
+            if hindrance != "waiting":
+                self._finish(inv, hindrance)
+            return hindrance
+        self._admit(inv, token, retries, overlap)
         self.claims.append(self._as_claim(inv))
         return "claimed"
 
@@ -245,8 +289,11 @@ class Lifecycle(RuleBasedStateMachine):
         is_reused=st.booleans(),
         retries=budgets,
         revision=st.sampled_from(["r1", "r2"]),
+        overlap=overlaps,
     )
-    def claim(self, which: int, is_any: bool, old: int, is_reused: bool, retries: int, revision: str) -> None:
+    def claim(
+        self, which: int, is_any: bool, old: int, is_reused: bool, retries: int, revision: str, overlap: str
+    ) -> None:
         """With a new token, or with one of an earlier claim whose reply may have been lost."""
         inv = self._pick(which, is_any)
         earlier = [claim.token for claim in self.claims if self._find(claim) is inv]
@@ -254,14 +301,14 @@ class Lifecycle(RuleBasedStateMachine):
         wanted = self.desk.wanted(
             inv.message, app=inv.app, slot=inv.slot, token=token, retries=retries, revision=revision
         )
-        object.__setattr__(wanted, "descriptor", self._descriptor(inv, retries))
+        object.__setattr__(wanted, "descriptor", self._descriptor(inv, retries, overlap))
         [answer] = self.desk.invocations.claim([wanted], lease_ms=LEASE_MS, now_ms=self.now)
         if inv.state == "claimed" and inv.token == token:
             assert isinstance(answer, Claim)
         elif inv.state != "ready":
             assert answer is ClaimRefusal.TAKEN
             return
-        elif inv.due > self.now:
+        elif inv is not self.waiter and inv.due > self.now:
             assert answer is ClaimRefusal.LATER
             return
         elif self._is_obsolete(inv):
@@ -271,8 +318,13 @@ class Lifecycle(RuleBasedStateMachine):
         elif inv.pinned is None and inv.app == "mail" and self.pin not in {None, revision}:
             assert answer is ClaimRefusal.ELSEWHERE
             return
+        elif (hindrance := self._overlap(inv, overlap)) is not None:
+            assert answer is ClaimRefusal(hindrance)
+            if hindrance != "waiting":
+                self._finish(inv, hindrance)
+            return
         else:
-            self._admit(inv, token, retries)
+            self._admit(inv, token, retries, overlap)
         assert isinstance(answer, Claim)
         assert (answer.attempt, answer.descriptor.to_json(), answer.event) == (inv.made, inv.pinned, EVENT)
         self.claims.append(answer)
@@ -419,13 +471,32 @@ class Lifecycle(RuleBasedStateMachine):
         keys = self.desk.keys
         index: dict[str, int] = {}
         for app in APPS:
-            ready = {f"{inv.message}|{inv.slot}": inv.due for inv in self._in_state("ready") if inv.app == app}
+            ready = {
+                f"{inv.message}|{inv.slot}": inv.due
+                for inv in self._in_state("ready")
+                if inv.app == app and inv is not self.waiter
+            }
             assert _scores(self.client, keys.ready_of(app)) == ready
             if ready:
                 index[app] = min(ready.values())
         assert _scores(self.client, keys.ready) == index
         leases = {f"{inv.app}|{inv.message}|{inv.slot}": inv.lease for inv in self._in_state("claimed")}
         assert _scores(self.client, keys.leases) == leases
+
+    @invariant()
+    def one_run_holds_the_schedule_and_one_waits(self) -> None:
+        kept: Any = self.client.hmget(self.desk.keys.schedule("shop", "nightly"), "holder", "waiter")
+        named = [inv and f"{inv.message}|{inv.slot}" for inv in (self.holder, self.waiter)]
+        assert kept == named
+        # Nothing waits for a run that has ended, and nothing that asked to be alone runs beside another such.
+        assert self.holder is None or self.holder.state in {"ready", "claimed"}
+        assert self.waiter is None or (self.holder is not None and self.waiter.state == "ready")
+        alone = [
+            inv
+            for inv in self._in_state("ready", "claimed")
+            if inv.slot == "@nightly" and inv.pinned is not None and inv.overlap != "allow"
+        ]
+        assert len(alone) <= 1
 
     @invariant()
     def the_stream_holds_exactly_what_is_unfinished(self) -> None:

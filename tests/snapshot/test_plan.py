@@ -60,7 +60,11 @@ def _one_of_each() -> Plan:
     fleet = running(described(before), described({**before, **drifted}))
     registry = dict(fleet.registry)
     registry["crm", "paused-one"] = replace(
-        registry["crm", "paused-one"], paused_at=datetime(2026, 9, 23, 8, 1, tzinfo=UTC)
+        registry["crm", "paused-one"],
+        paused_at=datetime(2026, 9, 23, 8, 1, tzinfo=UTC),
+        paused_until=datetime(2026, 10, 1, 6, tzinfo=UTC),
+        paused_by="alice@desk",
+        pause_reason="INC-4312",
     )
     registry["crm", "legacy-export"] = replace(registry["crm", "legacy-export"], waiting=1)
     broken = BrokenApp(

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from relayctl.core import lifecycle
+from relayctl.core.account import Closing, Span
 from relayctl.core.lifecycle import Claim, Descriptor, Kind, Slot
 from relayctl.core.occurrence import Occurrence, from_epoch
 from relayctl.core.routing import Dead, Owed, Routing, Unmatched
 from relayctl.errors import BrokerError
+from relayctl.store.closings import Closings, Wish
 from relayctl.store.definitions import Definitions, Head, Mode, Proposal, Verdict
 from relayctl.store.fleet import Fleet
 from relayctl.store.invocations import (
@@ -38,7 +41,13 @@ HANDLER = "jobs.nightly.run"
 
 
 def descriptor(
-    *, app: str = APP, schedule: str | None = SCHEDULE, retries: int = 2, handler: str = HANDLER, revision: str = "r1"
+    *,
+    app: str = APP,
+    schedule: str | None = SCHEDULE,
+    retries: int = 2,
+    handler: str = HANDLER,
+    revision: str = "r1",
+    overlap: str = "allow",
 ) -> Descriptor:
     """A descriptor with waits of 1 s and 2 s, the last repeated."""
     return Descriptor(
@@ -50,7 +59,7 @@ def descriptor(
         retries=retries,
         backoff_ms=(1000, 2000),
         input=None,
-        overlap="allow",
+        overlap=overlap,
         revision=revision,
     )
 
@@ -83,7 +92,7 @@ def order_of(entry: Entry, routing: Routing, keys: Keys, grant: Grant | None = N
         OwedInvocation(
             app=app,
             slot=slot.text,
-            schedule=slot.schedule if slot.kind is Kind.SCHEDULE else None,
+            schedule=slot.schedule,
             history=keys.history_of_schedule(app, slot.schedule)
             if slot.schedule is not None
             else keys.history_of_handler(app, slot.text),
@@ -92,7 +101,7 @@ def order_of(entry: Entry, routing: Routing, keys: Keys, grant: Grant | None = N
         )
         for app, slot in routing.invocations
     )
-    return RouteOrder(id=entry.id, event=routing.event, kind=routing.kind.value, owed=owed)
+    return RouteOrder(id=entry.id, event=routing.event, kind=routing.kind.value, replay=routing.replay, owed=owed)
 
 
 class Desk:
@@ -104,6 +113,7 @@ class Desk:
         self.definitions = Definitions(client, self.keys)
         self.stream = Stream(client, self.keys)
         self.invocations = Invocations(client, self.keys)
+        self.closings = Closings(client, self.keys, "w1")
         self.fleet = Fleet(client, self.keys)
 
     # --- the registry and publication ---
@@ -151,6 +161,39 @@ class Desk:
         assert isinstance(answer, Publication), answer
         return answer
 
+    # --- closing and the audit ---
+
+    def close(
+        self,
+        first: int,
+        last: int | None = None,
+        *,
+        step: int = 60,
+        verdict: lifecycle.Verdict = lifecycle.Verdict.MISSED,
+        reason: str = "horizon",
+        schedule: str = SCHEDULE,
+    ) -> int:
+        """Close every `step` seconds from `first` to `last`; how many that closed."""
+
+        def narrow(after: int, until: int) -> Span | None:
+            found = [at for at in range(first, until + 1, step) if at > after]
+            return Span(first=found[0], last=found[-1], count=len(found)) if found else None
+
+        span = narrow(first - 1, first if last is None else last)
+        assert span is not None
+        closing = Closing(span=span, verdict=verdict, reason=reason)
+        [closed] = self.closings.close([Wish(app=APP, schedule=schedule, closing=closing, narrow=narrow)], now_ms=T0_MS)
+        return closed
+
+    def recorded(self, schedule: str = SCHEDULE) -> dict[str, str]:
+        found: dict[str, str] = self.client.hgetall(self.keys.published(APP, schedule))  # type: ignore[assignment]
+        return found
+
+    def raise_floor(self, floor: int, *dropped: str) -> bool:
+        read, _ = self.closings.recorded(APP, SCHEDULE)
+        assert read is not None
+        return self.closings.raise_floor(APP, SCHEDULE, read, floor, dropped)
+
     # --- from the stream to invocations ---
 
     def read(self, consumer: str = "w1", count: int = 100) -> list[Entry]:
@@ -185,10 +228,13 @@ class Desk:
         token: str = "t1",
         retries: int = 2,
         revision: str = "r1",
+        overlap: str = "allow",
     ) -> Wanted:
         schedule = Slot(slot).schedule
         handler = slot if schedule is None else HANDLER
-        pinned = descriptor(app=app, schedule=schedule, retries=retries, handler=handler, revision=revision)
+        pinned = descriptor(
+            app=app, schedule=schedule, retries=retries, handler=handler, revision=revision, overlap=overlap
+        )
         return Wanted(
             message=message,
             app=app,

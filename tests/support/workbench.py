@@ -17,6 +17,7 @@ from relayctl.core.model import Contract, Schedule
 from relayctl.core.names import ScheduleName
 from relayctl.host.clock import HeldClock
 from relayctl.sources.directory import DirectorySource
+from relayctl.store.closings import Closings
 from relayctl.store.definitions import Definitions
 from relayctl.store.fleet import Fleet, Holdings, WorkerRecord
 from relayctl.store.keys import Keys
@@ -25,6 +26,7 @@ from relayctl.worker.fleettime import FleetTime
 from relayctl.worker.peers import Peers
 from relayctl.worker.reconciler import Changes, Reconciler
 from relayctl.worker.registrar import Registrar
+from relayctl.worker.rescue import Rescue
 from relayctl.worker.scheduler import Scheduler, Surroundings
 
 if TYPE_CHECKING:
@@ -79,7 +81,7 @@ def record(worker: str, **changes: Any) -> WorkerRecord:
 class Workbench:
     """A worker named `worker` on the tree `root`. `facts` is what it told."""
 
-    def __init__(self, client: redis.Redis, root: Path, worker: str = "w1", clock: Any = None) -> None:
+    def __init__(self, client: redis.Redis, root: Path, worker: str = "w1", clock: Any = None, acks: int = 0) -> None:
         self.client: Any = client
         self.root = root
         root.mkdir(parents=True, exist_ok=True)
@@ -91,10 +93,15 @@ class Workbench:
         self.time = FleetTime(self.clock)
         self.fleet = Fleet(client, self.keys)
         self.stream = Stream(client, self.keys)
+        self.closings = Closings(client, self.keys, worker)
         self.definitions = Definitions(client, self.keys)
         self.peers = Peers(self.fleet, worker)
+        self.rescue = Rescue(
+            self, path=root.parent / f"{worker}.db", token=worker, acks=acks, clock=self.clock, emit=self.facts.append
+        )
         self.scheduler = Scheduler(
             stream=self.stream,
+            closings=self.closings,
             fleet=self.fleet,
             peers=self.peers,
             time=self.time,
@@ -106,7 +113,10 @@ class Workbench:
                 ),
                 on_pulse=self._on_pulse,
                 on_superseded=self._on_superseded,
+                drain=self.rescue.drain,
+                is_abreast=lambda: self.reconciler.is_abreast,
             ),
+            recovery=self.rescue.recovery,
             emit=self.facts.append,
         )
         self.registrar = Registrar(
@@ -127,6 +137,7 @@ class Workbench:
             clock=self.clock,
             resync=timedelta(seconds=30),
             emit=self.facts.append,
+            keeper=self.rescue.keeper,
         )
 
     def _on_pulse(self, pulse: Pulse) -> None:
@@ -186,7 +197,8 @@ class Workbench:
         return int(self.head(app, name).get("gen", 0))
 
     def published(self, app: str = "app", name: str = "tick") -> list[int]:
-        return sorted(int(at) for at in self.client.hkeys(self.keys.published(app, name)))
+        record: dict[str, str] = self.client.hgetall(self.keys.published(app, name))
+        return sorted(int(at) for at, state in record.items() if state.startswith("p|"))
 
     def envelopes(self) -> list[dict[str, Any]]:
         return [json.loads(fields["event"]) for _, fields in self.client.xrange(self.keys.events)]

@@ -11,7 +11,7 @@ from relayctl.core.facts.fact import Fact, Level
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxDamaged(Fact):
-    """The outbox could not be read and was set aside as `file`; a new one was begun, what the old one held is not tried."""
+    """The outbox could not be read and was set aside as `file`; a new one was begun, without what it held."""
 
     event: ClassVar[str] = "outbox-damaged"
     level: ClassVar[Level] = Level.ERROR

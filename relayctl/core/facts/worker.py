@@ -93,6 +93,14 @@ class BrokerBack(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IntakeRemade(Fact):
+    """The stream or its consumer group was gone and was made again, by this worker for all."""
+
+    event: ClassVar[str] = "intake-remade"
+    level: ClassVar[Level] = Level.WARNING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerWarning(Fact):
     """The broker is set up so that something may be lost."""
 

@@ -13,6 +13,8 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from relayctl.store.failure import reply_lost
+
 if TYPE_CHECKING:
     import redis
 
@@ -20,6 +22,8 @@ _INCLUDE = re.compile(r"^--@include (\w+)$", re.MULTILINE)
 
 Arguments = tuple[Sequence[str], Sequence[str | int | float]]
 """KEYS and ARGV of one run."""
+Command = Sequence[str | int]
+"""A plain command that rides along behind the runs of a batch."""
 
 
 @cache
@@ -57,50 +61,65 @@ class Scripts:
             self._client.script_load(source(name))
             return self._client.evalsha(digest(name), len(keys), *keys, *args)
 
-    def run_many(self, name: str, runs: Sequence[Arguments]) -> list[Any]:
-        """Many runs in one round trip; an answer may be an exception of the library instead of a reply."""
+    def run_many(self, name: str, runs: Sequence[Arguments], *, then: Command | None = None) -> list[Any]:
+        """Many runs in one round trip; an answer may be an exception of the library instead of a reply.
+
+        `then` follows on the same connection, and its answer comes last. Raises ReplyLost where the runs were sent
+        and their answers did not come.
+        """
         if not runs:
             return []
         from redis.exceptions import NoScriptError
 
-        answers = self._pipelined(name, runs)
-        lost = [i for i, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
+        answers = self._pipelined(name, runs, then)
+        lost = [i for i in range(len(runs)) if isinstance(answers[i], NoScriptError)]
         if lost:
             self._client.script_load(source(name))
-            for i, answer in zip(lost, self._pipelined(name, [runs[i] for i in lost]), strict=True):
+            again = self._pipelined(name, [runs[i] for i in lost], then)
+            for i, answer in zip(lost, again[: len(lost)], strict=True):
                 answers[i] = answer
+            answers[len(runs) :] = again[len(lost) :]
         return answers
 
-    def _pipelined(self, name: str, runs: Sequence[Arguments]) -> list[Any]:
+    def _pipelined(self, name: str, runs: Sequence[Arguments], then: Command | None) -> list[Any]:
         # Packed by hand: the library's own pipeline costs twice as much per command, and refuses scripts on a Cluster.
-        from redis.exceptions import ResponseError
-
         pool = self._pool_for(runs[0][0][0])
         connection = pool.get_connection()
         sha = digest(name)
-        answers: list[Any] = []
         try:
-            connection.send_packed_command(
-                [
-                    part
-                    for keys, args in runs
-                    for part in connection.pack_command("EVALSHA", sha, len(keys), *keys, *args)
-                ]
-            )
-            for _ in runs:
-                try:
-                    answers.append(connection.read_response())
-                except ResponseError as error:
-                    answers.append(error)
+            commands: list[Sequence[Any]] = [("EVALSHA", sha, len(keys), *keys, *args) for keys, args in runs]
+            if then is not None:
+                commands.append(then)
+            parts = [part for command in commands for part in connection.pack_command(*command)]
+            return _exchanged(connection, parts, len(commands))
         except BaseException:
             # Replies may still be on their way: this connection must never serve another command.
             connection.disconnect()
             raise
         finally:
             pool.release(connection)
-        return answers
 
     def _pool_for(self, key: str) -> Any:
         node_of = getattr(self._client, "get_node_from_key", None)
         client = self._client if node_of is None else node_of(key).redis_connection
         return client.connection_pool
+
+
+def _exchanged(connection: Any, parts: Sequence[bytes], count: int) -> list[Any]:
+    from redis.exceptions import BusyLoadingError, ConnectionError, ResponseError, TimeoutError  # noqa: A004
+
+    answers: list[Any] = []
+    try:
+        # One write: the library makes one per part.
+        connection.send_packed_command([b"".join(parts)])
+        for _ in range(count):
+            try:
+                answers.append(connection.read_response())
+            except ResponseError as error:
+                answers.append(error)
+    except BusyLoadingError:
+        # An answer: nothing was done.
+        raise
+    except (ConnectionError, TimeoutError) as error:
+        raise reply_lost(error) from error
+    return answers

@@ -8,26 +8,58 @@ local function is_obsolete(inv, sch, name)
   return not hash or hash == 'tombstone'
 end
 
--- admit(...): the first claim of an invocation pins its descriptor, a later one adopts what is pinned.
+-- admit(ask): the first claim of an invocation pins its descriptor, a later one adopts what is pinned. `ask` has
+-- inv, sch, pins, leases, ready, ready_app, app, message, slot, descriptor, revision, token, now, lease_ms.
 -- Answers obsolete, elsewhere (not admitted yet, and a release binds the app to another revision, or the claimer's
--- template has no such slot: its descriptor is empty), or claimed with the attempt.
-local function admit(inv, sch, pins, leases, app, message, slot, descriptor, revision, token, lease_until)
-  local name = app .. '|' .. slot
-  local _, attempt = state_of(inv, name)
-  if is_obsolete(inv, sch, name) then
-    return 'obsolete', attempt
+-- template has no such slot: its descriptor is empty), waiting, skipped, coalesced (and the member in the way), or
+-- claimed with the attempt.
+local function admit(ask)
+  local name, member = ask.app .. '|' .. ask.slot, ask.message .. '|' .. ask.slot
+  local _, attempt = state_of(ask.inv, name)
+  if is_obsolete(ask.inv, ask.sch, name) then
+    return 'obsolete'
   end
-  if redis.call('HEXISTS', inv, 'd:' .. name) == 0 then
+  if redis.call('HEXISTS', ask.inv, 'd:' .. name) == 0 then
     -- A release decides who admits. What is admitted goes on wherever the app runs, or it would wait for a revision
     -- that never comes.
-    local pin = redis.call('HGET', pins, app)
-    if descriptor == '' or (pin and pin ~= revision) then
-      return 'elsewhere', attempt
+    local pin = redis.call('HGET', ask.pins, ask.app)
+    if ask.descriptor == '' or (pin and pin ~= ask.revision) then
+      return 'elsewhere'
     end
-    redis.call('HSET', inv, 'd:' .. name, descriptor)
+    if ask.sch ~= '' then
+      local overlap = cjson.decode(ask.descriptor).overlap
+      local answer, other = take_schedule(ask.sch, ask.leases, ask.ready, ask.ready_app, ask.app, member,
+        overlap, ask.now)
+      if answer ~= 'free' then
+        return answer, other
+      end
+    end
+    redis.call('HSET', ask.inv, 'd:' .. name, ask.descriptor)
   end
   attempt = attempt + 1
-  set_state(inv, name, 'claimed', attempt, token)
-  redis.call('ZADD', leases, lease_until, app .. '|' .. message .. '|' .. slot)
+  set_state(ask.inv, name, 'claimed', attempt, ask.token)
+  redis.call('ZADD', ask.leases, ask.now + ask.lease_ms, ask.app .. '|' .. member)
   return 'claimed', attempt
+end
+
+local EARLY_ENDS = { obsolete = true, skipped = true, coalesced = true }
+
+-- end_unadmitted(...): ends an invocation that nobody will run. `fields` is its history record for an obsolete one.
+local function end_unadmitted(inv, events, group, message, name, verdict, other, history, fields)
+  local _, attempt = state_of(inv, name)
+  local story, app, slot = story_of(inv), string.match(name, '^([^|]*)|(.*)$')
+  finish(inv, events, group, message, name, verdict, attempt, '')
+  if #fields == 0 then
+    return
+  end
+  local told = { verdict = verdict }
+  if other then
+    local which = string.match(other, '^[^|]*')
+    told.reason = verdict == 'skipped' and 'another run had not ended: ' .. which or 'run ' .. which .. ' stands for it'
+  end
+  local copied = {}
+  for i = 1, #fields, 2 do
+    copied[i], copied[i + 1] = fields[i], told[fields[i]] or fields[i + 1]
+  end
+  conclude(story, history, events, app, slot, copied)
 end

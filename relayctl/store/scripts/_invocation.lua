@@ -4,7 +4,9 @@
 -- is decided at admission, so it cannot name the invocation.
 local LATE_REPLIES_MS = 600000
 local HISTORY_LENGTH = 1000
+local HISTORY_MS = 30 * 24 * 3600 * 1000
 local DEAD_LETTERS = 10000
+local DEAD_LETTER_DAYS = 30
 
 local function state_of(inv, name)
   local text = redis.call('HGET', inv, 's:' .. name)
@@ -49,12 +51,95 @@ local function finish(inv, events, group, message, name, state, attempt, token)
   end
 end
 
+-- A record's id is the server's own time, and so is its age, whatever clock the rest of a step goes by.
 local function record(history, fields)
   if history ~= '' and #fields > 0 then
-    redis.call('XADD', history, 'MAXLEN', '~', HISTORY_LENGTH, '*', unpack(fields))
+    local id = redis.call('XADD', history, 'MAXLEN', '~', HISTORY_LENGTH, '*', unpack(fields))
+    local oldest = tonumber(string.match(id, '^%d+')) - HISTORY_MS
+    redis.call('XTRIM', history, 'MINID', '~', string.format('%.0f', oldest))
+    redis.call('PEXPIRE', history, HISTORY_MS)
+  end
+end
+
+-- story_of(inv): how a message came, read before `finish` lets go of it.
+local function story_of(inv)
+  local f = redis.call('HMGET', inv, 'env', 'kind', 'replay')
+  return { env = f[1] or '', kind = f[2] or '', is_replay = f[3] and true }
+end
+
+local function decoded(text)
+  local is_sound, value = pcall(cjson.decode, text)
+  return is_sound and type(value) == 'table' and value or {}
+end
+
+local function text_or_nil(value)
+  return type(value) == 'string' and value ~= '' and value or nil
+end
+
+-- offer(events, told): appends a verdict as an event, for rules that want to hear of it. `told` is its fields by name,
+-- with the event's source in `offer`.
+local function offer(events, told)
+  local event = { source = told.offer }
+  for _, name in ipairs({ 'app', 'schedule', 'handler', 'verdict', 'reason', 'scheduled_at', 'from', 'occurrence_id',
+    'message' }) do
+    event[name] = text_or_nil(told[name])
+  end
+  event.count = tonumber(told.count)
+  redis.call('XADD', events, '*', 'event', cjson.encode(event))
+end
+
+-- split(fields): the flat fields without `offer`, which is there where somebody wants verdicts; all of them by name.
+local function split(fields)
+  local kept, named = {}, {}
+  for i = 1, #fields, 2 do
+    named[fields[i]] = fields[i + 1]
+    if fields[i] ~= 'offer' then
+      kept[#kept + 1], kept[#kept + 2] = fields[i], fields[i + 1]
+    end
+  end
+  return kept, named
+end
+
+-- conclude(...): records how an invocation ended, completed by its story, and offers the verdict where it is wanted.
+-- The end of a handler that heard of a verdict is not offered, or one that fails would hear of itself for ever.
+local function conclude(story, history, events, app, slot, fields)
+  local kept, named = split(fields)
+  local is_offered = named.offer and named.verdict ~= 'succeeded'
+  local envelope = (story.kind ~= 'event' or is_offered) and decoded(story.env) or {}
+  local function tell(name, value)
+    if value and (named[name] or '') == '' then
+      named[name] = value
+      kept[#kept + 1], kept[#kept + 2] = name, value
+    end
+  end
+  local marks = {}
+  if story.kind ~= 'event' then
+    tell('kind', text_or_nil(story.kind))
+    tell('scheduled_at', text_or_nil(envelope.scheduled_at))
+    tell('by', text_or_nil(envelope.by))
+    for _, mark in ipairs(type(envelope.marks) == 'table' and envelope.marks or {}) do
+      marks[#marks + 1] = text_or_nil(mark)
+    end
+  end
+  if story.kind == 'manual' then
+    marks[#marks + 1] = 'triggered'
+  end
+  if story.is_replay then
+    marks[#marks + 1] = 'replayed'
+  end
+  tell('marks', text_or_nil(table.concat(marks, ',')))
+  record(history, kept)
+  if is_offered and envelope.source ~= named.offer then
+    named.app = app
+    named.schedule = string.match(slot, '^[@!](.+)$')
+    named.occurrence_id = story.kind ~= 'event' and envelope.occurrence_id or nil
+    offer(events, named)
   end
 end
 
 local function bury(dead_letters, fields)
   redis.call('XADD', dead_letters, 'MAXLEN', '~', DEAD_LETTERS, '*', unpack(fields))
+  -- Their ids come from the server's clock, so its time decides here, whoever holds another.
+  local oldest = tonumber(redis.call('TIME')[1]) - DEAD_LETTER_DAYS * 86400
+  redis.call('XTRIM', dead_letters, 'MINID', string.format('%d', oldest * 1000))
 end

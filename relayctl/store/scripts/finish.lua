@@ -1,6 +1,7 @@
 -- Ends one attempt, and with the last attempt everything that hangs on it: state, dead letter, history, acknowledgement.
 --
 -- KEYS  1 the message's hash   2 the stream   3 ready apps   4 the app's ready set   5 leases   6 dead letters   7 history
+--       8 the schedule's hash, or the message's hash again where none is meant   9 marks of dead letters
 -- ARGV  1 message   2 app   3 slot   4 token   5 outcome: succeeded | failed | released   6 group
 --       7 wait in ms before the next attempt, -1 if none is left   8 now in ms, or ''
 --       9 the attempt as it was claimed   10 number of flat dead-letter fields, then these, then the flat history fields
@@ -8,6 +9,8 @@
 -- Idempotent by token and attempt. `released` gives the attempt back uncharged.
 --@include time
 --@include invocation
+--@include overlap
+--@include replay
 local inv, events, ready, ready_app, leases = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local message, app, slot, token, outcome = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local now = now_ms(ARGV[8])
@@ -36,14 +39,17 @@ end
 
 local buried = tonumber(ARGV[10])
 local envelope = redis.call('HGET', inv, 'env') or ''
-if outcome == 'failed' and buried > 0 then
+if outcome == 'failed' and buried > 0 and not has_letter(inv, KEYS[6]) then
   local fields = { unpack(ARGV, 11, 10 + buried) }
   fields[#fields + 1] = 'event'
   fields[#fields + 1] = envelope
   -- What may be refused comes first, while the lease still stands for the rest.
   bury(KEYS[6], fields)
 end
+local story = story_of(inv)
 redis.call('ZREM', leases, app .. '|' .. member)
+close_replay(inv, KEYS[9], outcome == 'succeeded' and KEYS[6] or '')
 finish(inv, events, ARGV[6], message, name, outcome, attempt, token)
-record(KEYS[7], { unpack(ARGV, 11 + buried) })
+release_schedule(is_of_schedule(slot) and KEYS[8] or '', ready, ready_app, app, member, now)
+conclude(story, KEYS[7], events, app, slot, { unpack(ARGV, 11 + buried) })
 return { 'ended' }

@@ -18,7 +18,7 @@ local REPLACEABLE = { missed = true, paused = true }
 local sch, pub, instant, gen, token = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 local at = tonumber(instant)
 local explicit = ARGV[5] == '1'
-local head = redis.call('HMGET', sch, 'hw', 'paused', 'floor', 'shut')
+local head = redis.call('HMGET', sch, 'hw', 'paused', 'floor', 'shut', 'paused_until', 'failures')
 local before = head[1] or ''
 
 local recorded, closing = redis.call('HGET', pub, instant), nil
@@ -46,7 +46,9 @@ end
 if at * 1000 < from or (to and at * 1000 >= to) then
   return { 'stale', '', before }
 end
-if head[2] and at >= tonumber(head[2]) and not explicit then
+-- A pause with an end covers nothing from there on, whether or not somebody has closed it yet.
+local is_paused = head[2] and at >= tonumber(head[2]) and (not head[5] or at < tonumber(head[5]))
+if is_paused and not explicit then
   return { 'paused', '', before }
 end
 if is_under(head[3], at) and not closing then
@@ -62,5 +64,9 @@ redis.call('HSET', pub, instant, 'p|' .. token .. '|' .. entry)
 -- An explicit act says nothing of the firings before it: they are still owed.
 if not explicit and not is_under(head[1], at) then
   redis.call('HSET', sch, 'hw', instant)
+end
+if head[6] then
+  -- Refusals that no retry cures count in a row only.
+  redis.call('HDEL', sch, 'failures', 'last_error', 'refused_by')
 end
 return { 'published', entry, before }

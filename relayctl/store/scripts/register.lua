@@ -3,7 +3,9 @@
 -- KEYS  1 the schedule's hash   2 the change counter   3 the change log   4 the set of all names
 -- ARGV  1 mode: start | edit | adopt      2 hash of the definition ('tombstone' for a removal)   3 spec (JSON)
 --       4 generation that the caller held (0: none)   5 name as app/schedule   6 now in ms, or ''
--- Answers {verdict, gen, hash, spec, from ms, floor s, highest published s, paused s}, empty text for what is absent
+-- Answers {verdict, gen, hash, spec, from ms, floor s, highest published s, paused s, paused until s, by whom, why,
+--       refused publications in a row, what was said of the last},
+--       empty text for what is absent; the verdict is
 --       created | unchanged | changed | removed | behind (somebody else's definition is in force) | absent
 -- Idempotent: the same definition again is `unchanged`. A tombstone expires after 30 days.
 --@include time
@@ -13,11 +15,12 @@ local sch, mode, hash, spec, held = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local now = now_ms(ARGV[6])
 
 local function answer(verdict)
-  local f = redis.call('HMGET', sch, 'gen', 'hash', 'spec', 'from', 'floor', 'hw', 'paused')
-  for i = 1, 7 do
+  local f = redis.call('HMGET', sch, 'gen', 'hash', 'spec', 'from', 'floor', 'hw', 'paused', 'paused_until',
+    'paused_by', 'paused_why', 'failures', 'last_error')
+  for i = 1, 12 do
     f[i] = f[i] or ''
   end
-  return { verdict, f[1], f[2], f[3], f[4], f[5], f[6], f[7] }
+  return { verdict, unpack(f) }
 end
 
 local function announce()
@@ -37,7 +40,7 @@ local function begin(gen)
   announce()
 end
 
-local head = redis.call('HMGET', sch, 'gen', 'hash', 'from', 'spec')
+local head = redis.call('HMGET', sch, 'gen', 'hash', 'from', 'spec', 'floor')
 local gen, current = tonumber(head[1] or '0'), head[2]
 if gen == 0 then
   if hash == 'tombstone' then
@@ -61,8 +64,9 @@ if not (is_new or is_back or is_live_edit or is_adoption) then
   return answer('behind')
 end
 
--- Intervals follow one another even where the server's clock stepped back: an instant has one generation.
-now = math.max(now, tonumber(head[3]))
+-- Intervals follow one another even where the server's clock stepped back: an instant has one generation, and none
+-- begins at or below the floor, where all is accounted for.
+now = math.max(now, tonumber(head[3]), head[5] and (tonumber(head[5]) + 1) * 1000 or 0)
 redis.call('HSET', sch, 'g:' .. gen, head[3] .. '|' .. now .. '|' .. current .. '|' .. (head[4] or ''))
 local forgotten = gen - KEPT_GENERATIONS
 if forgotten >= 1 then

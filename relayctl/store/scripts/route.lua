@@ -2,20 +2,24 @@
 -- into the ready set of its app, ends what needs no run. Routed entries stay pending, under the consumer `routed`, as
 -- the durable record.
 --
--- KEYS  1 the stream   2 ready apps   3 leases   4 dead letters   5 pins   6… as the request names them by index
+-- KEYS  1 the stream   2 ready apps   3 leases   4 dead letters   5 pins   6 marks of dead letters
+--       7… as the request names them by index
 -- ARGV  1 request (JSON): group, routed, lease_ms, now, entries; an entry has
---         id, inv (key index), event (JSON text), kind, and `dead` (flat dead-letter fields) or `drop`, or a list `owed`:
---         app, slot, ready, sch, hist (key indexes; 0: none), obsolete (flat history fields),
+--         id, inv (key index), event (JSON text), kind, replay (the dead letter that it stands for, or ''),
+--         and `dead` (flat dead-letter fields) or `drop`, or a list `owed`:
+--         app, slot, ready, sch, hist (key indexes; 0: none), obsolete (flat history fields, should it end unadmitted),
 --         and for a claim at once: token, descriptor (JSON text), revision
 -- Answers a list per entry: {'dropped'} | {'dead'} | {'exists'} | per invocation owed:
---         claimed (attempt 1) | ready | obsolete | elsewhere (left ready)
+--         claimed (attempt 1) | ready | obsolete | elsewhere (left ready) | waiting | skipped | coalesced
 -- Idempotent: an entry whose invocations exist is left as it is.
 --@include time
 --@include invocation
+--@include overlap
+--@include replay
 --@include admit
 local request = cjson.decode(ARGV[1])
 local now = now_ms(request.now)
-local events, ready, leases, dead_letters, pins = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local events, ready, leases, dead_letters, pins, marks = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 
 local function close(id)
   redis.call('XACK', events, request.group, id)
@@ -29,22 +33,26 @@ local function hold(id)
 end
 
 local function place(entry, inv, owed)
-  local name = owed.app .. '|' .. owed.slot
+  local name, member = owed.app .. '|' .. owed.slot, entry.id .. '|' .. owed.slot
   local sch = owed.sch > 0 and KEYS[owed.sch] or ''
   set_state(inv, name, 'ready', 0, '')
-  local answer = 'ready'
+  local answer, more = 'ready', nil
   if is_obsolete(inv, sch, name) then
     -- Also without a claim: where the schedule is gone, nobody may be left who would look for it.
-    finish(inv, events, request.group, entry.id, name, 'obsolete', 0, '')
-    record(owed.hist > 0 and KEYS[owed.hist] or '', owed.obsolete)
-    return 'obsolete'
+    answer = 'obsolete'
+  elseif owed.token then
+    answer, more = admit({
+      inv = inv, sch = sch, pins = pins, leases = leases, ready = ready, ready_app = KEYS[owed.ready], app = owed.app,
+      message = entry.id, slot = owed.slot, descriptor = owed.descriptor, revision = owed.revision,
+      token = owed.token, now = now, lease_ms = request.lease_ms,
+    })
   end
-  if owed.token then
-    answer = admit(inv, sch, pins, leases, owed.app, entry.id, owed.slot, owed.descriptor, owed.revision, owed.token,
-      now + request.lease_ms)
-  end
-  if answer ~= 'claimed' then
-    make_ready(ready, KEYS[owed.ready], owed.app, entry.id .. '|' .. owed.slot, now)
+  if EARLY_ENDS[answer] then
+    close_replay(inv, marks, '')
+    local history = owed.hist > 0 and KEYS[owed.hist] or ''
+    end_unadmitted(inv, events, request.group, entry.id, name, answer, more, history, owed.obsolete)
+  elseif answer == 'ready' or answer == 'elsewhere' then
+    make_ready(ready, KEYS[owed.ready], owed.app, member, now)
   end
   return answer
 end
@@ -68,6 +76,14 @@ local function route(entry)
       hold(entry.id)
     end
     return { 'exists' }
+  end
+  if entry.replay ~= '' then
+    -- Only a mark makes it a replay: anybody can write an entry that says so.
+    if redis.call('HGET', marks, entry.replay) ~= entry.id then
+      close(entry.id)
+      return { 'dropped' }
+    end
+    redis.call('HSET', inv, 'replay', entry.replay)
   end
   redis.call('HSET', inv, 'v', '1', 'kind', entry.kind, 'env', entry.event, 'left', #entry.owed, 'at', now)
   hold(entry.id)

@@ -20,6 +20,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _LENGTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _UNITS = ("minute", "hour", "day", "month", "weekday")
+_CYCLES = ("an hour", "a day", "a month", "a year", "a week")
 _YEAR = timedelta(days=365)
 
 
@@ -227,11 +228,11 @@ def _member(line: _Line, written: _Field, found: re.Match[str], span: tuple[int,
 
 
 def _too_wide(line: _Line, written: _Field, span: tuple[int, int]) -> Problem:
-    first = written.kind.first
+    first, unit = written.kind.first, _UNITS[written.index]
     return line.say(
         "RLY209",
         f"a step of {written.kind.size} over {written.kind.size} values leaves the first one",
-        f"the same as {first}: 1 value",
+        f"fires at {unit} {first} only, once {_CYCLES[written.index]}",
         f'write "{first}"',
         span,
     )

@@ -8,7 +8,14 @@ from dataclasses import replace
 from relayctl.core.problem import Problem
 from relayctl.templates.document import Document, PathPart, ScalarNode
 from relayctl.templates.rules.engine import Case
-from relayctl.templates.secretshapes import SecretKind, secret_in
+from relayctl.templates.secretshapes import (
+    SecretKind,
+    hides_next,
+    hides_rest,
+    keeps_values,
+    promises_secret,
+    secret_in,
+)
 
 MASK = "********"
 _CODES = {
@@ -85,14 +92,29 @@ def masked(document: Document, problems: list[Problem]) -> list[Problem]:
 
 def _hidden_spans(document: Document) -> list[tuple[int, int]]:
     spans = []
+    before: tuple[tuple[PathPart, ...], str] = ((), "")
     for path, key, node in document.scalars():
-        is_variable = bool(path) and path[0] in ("env", "secrets") and len(path) > 1
-        if is_variable or _kind(path, key, node) is not None:
+        if _is_private(path) or _is_told_by(before, path, node) or _kind(path, key, node) is not None:
             spans.append((node.start, node.end))
+        before = path, node.text
     spans.extend(
         (comment.start, comment.end) for comment in document.comments() if secret_in("", comment.text) is not None
     )
     return sorted(span for span in spans if span[1] > span[0])
+
+
+def _is_private(path: tuple[PathPart, ...]) -> bool:
+    """Whether the keys above a value say that it is an environment value or a secret, wherever they stand."""
+    keys = [part for part in path if isinstance(part, str)]
+    return any(keeps_values(key) for key in keys) or (bool(keys) and promises_secret(keys[-1]))
+
+
+def _is_told_by(before: tuple[tuple[PathPart, ...], str], path: tuple[PathPart, ...], node: ScalarNode) -> bool:
+    """Whether a word of a list, or the word before it, says that it is a secret."""
+    if not path or not isinstance(path[-1], int):
+        return False
+    is_next = before[0] == (*path[:-1], path[-1] - 1)
+    return hides_rest(node.text) or (is_next and hides_next(before[1]))
 
 
 def _mask(document: Document, problem: Problem, spans: list[tuple[int, int]]) -> Problem:

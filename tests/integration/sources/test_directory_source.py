@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -179,3 +181,62 @@ def test_what_tools_leave_is_no_hint(root: Path, hints: Hints) -> None:
     (root / "app" / ".template.yaml.swp").write_bytes(b"x")
     (root / "app" / "jobs.py").write_text("def on(event):\n    return 5\n")
     hints.await_hint(frozenset({"app"}))
+
+
+_AT_A_LIMIT = """
+import resource, sys, threading
+from pathlib import Path
+from relayctl.host.clock import SystemClock
+from relayctl.sources.watch import DirectoryWatch
+
+root, limit = Path(sys.argv[1]), sys.argv[2]
+if limit == "watches":
+    Path("/proc/sys/user/max_inotify_watches").write_text("1")
+import watchfiles
+edited, told = threading.Event(), threading.Event()
+stop, troubles = threading.Event(), []
+watch = DirectoryWatch(
+    root, debounce_ms=20, is_polling=False, clock=SystemClock(),
+    on_hint=lambda touched: touched and edited.set(), on_trouble=lambda said: (troubles.append(said), told.set()),
+)
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+if limit == "files":
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+thread = threading.Thread(target=watch.run, args=(stop,), daemon=True)
+thread.start()
+assert told.wait(5), "no trouble is told"
+resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+for number in range(50):
+    (root / "app" / "jobs.py").write_text(f"def on(event):\\n    return {'x' * (number + 1)!r}\\n")
+    if edited.wait(0.2):
+        break
+assert edited.is_set(), "the edit is not seen"
+assert thread.is_alive()
+stop.set()
+thread.join(5)
+print(*troubles, sep="\\n")
+"""
+
+
+@pytest.mark.parametrize(("limit", "remedy"), [("watches", "max_user_watches"), ("files", "max_user_instances")])
+def test_at_a_limit_of_the_system_it_polls_and_says_so_once(root: Path, limit: str, remedy: str) -> None:
+    own_limits = ["unshare", "--user", "--map-root-user"] if limit == "watches" else []
+    if own_limits and subprocess.run([*own_limits, "true"], capture_output=True).returncode:
+        pytest.skip("this system gives no user namespace to set the limit in")
+    done = subprocess.run(
+        [*own_limits, sys.executable, "-c", _AT_A_LIMIT, str(root), limit], capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    assert len(said) == 1
+    assert "it is polled instead" in said[0]
+    assert remedy in said[0]
+
+
+def test_a_directory_that_cannot_be_read_blinds_nobody(root: Path, hints: Hints) -> None:
+    closed = root / "app" / "closed"
+    closed.mkdir(mode=0)
+    hints.await_hint(frozenset({"app"}))
+    (root / "app" / "jobs.py").write_text("def on(event):\n    return 6\n")
+    hints.await_hint(frozenset({"app"}))
+    closed.chmod(0o700)

@@ -144,15 +144,17 @@ def test_a_schedules_payload_is_not_our_envelope(desk: Desk) -> None:
     assert payload == {"source": "relay.schedule", "scheduled_at": "2027-01-15T08:00:00Z"}
 
 
-def test_a_manual_run_asks_no_registry(desk: Desk) -> None:
+def test_a_manual_run_runs_unless_its_schedule_is_gone(desk: Desk) -> None:
     desk.register("h1")
-    desk.remove(1)
     event = '{"source":"relay.manual","app":"shop","schedule":"nightly","scheduled_at":"2027-01-15T08:00:00Z"}'
     message = desk.enter((APP, "!" + SCHEDULE), kind=Kind.MANUAL, event=event)
     claim = desk.claimed(message, slot="!" + SCHEDULE)
     assert json.loads(claim.payload())["source"] == "relay.manual"
     desk.end(claim)
     assert [item["kind"] for item in desk.history(schedule=SCHEDULE)] == ["manual"]
+    late = desk.enter((APP, "!" + SCHEDULE), kind=Kind.MANUAL, event=event)
+    desk.client.hset(desk.keys.schedule(APP, SCHEDULE), "hash", "tombstone")
+    assert desk.claim(late, slot="!" + SCHEDULE) is ClaimRefusal.OBSOLETE
 
 
 def test_a_descriptor_of_a_newer_peer_spoils_no_other_claim(desk: Desk) -> None:

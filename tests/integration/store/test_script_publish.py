@@ -130,9 +130,12 @@ def test_a_closed_instant_is_settled_for_everybody(ready_desk: Desk) -> None:
 
 
 def test_an_explicit_act_passes_early_pause_and_floor_but_no_interval(ready_desk: Desk) -> None:
+    ready_desk.close(T0 - 20)
     put(ready_desk, paused=T0, floor=T0 - 10)
     passed = [ready_desk.publish(at, is_explicit=True, now_ms=T0_MS) for at in (T0 - 20, T0, T0 + 3600)]
     assert [answer.verdict for answer in passed] == [PublishVerdict.PUBLISHED] * 3
+    assert ready_desk.publish(T0 - 30, is_explicit=True).verdict is PublishVerdict.SETTLED, "nothing on record"
+    assert ready_desk.stream.highest_published([(APP, SCHEDULE)]) == [None], "what came before is owed still"
     assert ready_desk.publish(T0 - 3600, is_explicit=True).verdict is PublishVerdict.STALE
     assert ready_desk.publish(T0, token="tick").verdict is PublishVerdict.DUPLICATE
 

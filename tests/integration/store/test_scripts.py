@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.storedesk import APP, GROUP, HANDLER, LEASE_MS, SCHEDULE, T0, T0_MS, Desk
 
+from relayctl.core.checkpoint import Checkpoint
+from relayctl.core.deadletter import LetterFilter
 from relayctl.core.lifecycle import Kind
+from relayctl.core.manual import ManualRun
+from relayctl.core.occurrence import from_epoch
 from relayctl.store import connect as factory
+from relayctl.store.controls import Controls
+from relayctl.store.dead_letters import DeadLetters
 from relayctl.store.definitions import Mode
 from relayctl.store.fleet import WorkerRecord
+from relayctl.store.invocations import ClaimRefusal
 from relayctl.store.scripts import Scripts, digest, source
+from relayctl.store.stream import Entry, OwedInvocation, RouteOrder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,6 +33,7 @@ FOLDER = files("relayctl.store").joinpath("scripts")
 NAMES = sorted(item.name.removesuffix(".lua") for item in FOLDER.iterdir() if item.name.endswith(".lua"))
 STEPS = [name for name in NAMES if not name.startswith("_")]
 PACKAGE = files("relayctl")
+EVERY_10_S = '{"v":1,"evaluator":"1","enabled":true,"every":10}'
 RECORD = WorkerRecord(
     id="w1",
     host="h",
@@ -47,8 +56,17 @@ def live_through_a_day(desk: Desk) -> None:
     desk.register("gone", schedule="old")
     desk.publish(T0, gen=3)
     desk.publish(T0, gen=3)
+    desk.close(T0 - 3600, T0 - 60)
+    desk.close(T0 - 3600)
+    desk.publish(T0 - 60, gen=3)
+    desk.raise_floor(T0 - 60)
     desk.publish(T0, schedule="old")
     desk.register("tombstone", schedule="old", mode=Mode.EDIT, held=1, spec="")
+    for known in (SCHEDULE, "forgotten"):
+        remembered = Checkpoint(
+            app=APP, schedule=known, gen=3, hash="h1", spec="{}", from_ms=T0_MS, floor=T0 - 1, paused_at=T0 + 900
+        )
+        desk.definitions.restore([remembered], T0_MS)
     desk.stream.emit('{"a":1}')
     nightly, old, event = desk.read()
     desk.route(
@@ -66,10 +84,41 @@ def live_through_a_day(desk: Desk) -> None:
     desk.invocations.release([desk.claimed(event.id, app="mail")], T0_MS)
     assert desk.end(desk.claimed(event.id, app="mail"))[0].value == "ended"
     assert desk.stream.backlog() == 0
+    give_orders(desk)
     desk.client.xgroup_createconsumer(desk.keys.events, GROUP, "idle")
     keys = [desk.keys.events]
     assert Scripts(desk.client).run("forget", keys, [GROUP, "idle"]) == 1
     assert Scripts(desk.client).run("forget", keys, [GROUP, "idle"]) == 0
+
+
+def give_orders(desk: Desk) -> None:
+    """Every step that operators take, and what hangs on it when such runs end."""
+    controls, letters = Controls(desk.client, desk.keys), DeadLetters(desk.client, desk.keys)
+    desk.register("ordered", schedule="by-hand", spec=EVERY_10_S)
+    controls.pause(APP, "by-hand", until=T0 + 100, by="ann", reason="x", now_ms=T0_MS)
+    controls.pause(APP, "by-hand", until=None, by="ann", reason="y", now_ms=T0_MS + 200_000)
+    controls.resume(APP, "by-hand", by="ann", now_ms=T0_MS + 300_000)
+    for key in ("one", "two", "three", "three"):
+        controls.trigger(ManualRun(app=APP, schedule="by-hand", key=key, asked_at=from_epoch(T0), by="ann"))
+    runs = [item.id for item in desk.read()]
+    desk.route(*(desk.order(Entry(item, {"event": "{}"}), (APP, "!by-hand"), kind=Kind.MANUAL) for item in runs))
+    first = desk.claimed(runs[0], slot="!by-hand", overlap="queue", token="o1")
+    assert desk.claim(runs[1], slot="!by-hand", overlap="queue", token="o2") is ClaimRefusal.WAITING
+    assert desk.claim(runs[2], slot="!by-hand", overlap="queue", token="o3") is ClaimRefusal.COALESCED
+    desk.end(first)
+    desk.end(desk.claimed(runs[1], slot="!by-hand", overlap="queue", token="o2", now_ms=T0_MS + 20))
+    newest, oldest = letters.newest(LetterFilter(), 10)
+    message = letters.replay(oldest.id)[1]
+    letters.replay(oldest.id)
+    letters.remove(oldest.id)
+    [entry] = desk.read()
+    assert entry.id == message
+    slot = entry.fields["slot"]
+    owed = OwedInvocation(app=APP, slot=slot, schedule=SCHEDULE, history=desk.keys.history_of_schedule(APP, SCHEDULE))
+    desk.route(RouteOrder(id=message, event=entry.fields["event"], kind="schedule", replay=oldest.id, owed=(owed,)))
+    desk.end(desk.claimed(message, slot=slot))
+    letters.remove(newest.id)
+    assert letters.counts() == (0, 0)
 
 
 def test_a_lost_script_cache_is_refilled(desk: Desk) -> None:
@@ -115,7 +164,8 @@ class _DeclaredOnly:
         self.limited.script_load(source(name))
         return self.limited.evalsha(digest(name), len(keys), *keys, *args)
 
-    def run_many(self, name: str, runs: Sequence[Any]) -> list[Any]:
+    def run_many(self, name: str, runs: Sequence[Any], *, then: Any = None) -> list[Any]:
+        assert then is None
         return [self.run(name, keys, args) for keys, args in runs]
 
 
@@ -134,10 +184,11 @@ def test_scripts_touch_no_key_they_do_not_declare(
     desk: Desk, declared_only: _DeclaredOnly, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Scripts, "run", lambda _self, *args: declared_only.run(*args))
-    monkeypatch.setattr(Scripts, "run_many", lambda _self, *args: declared_only.run_many(*args))
+    monkeypatch.setattr(Scripts, "run_many", lambda _self, *args, **how: declared_only.run_many(*args, **how))
     live_through_a_day(desk)
     assert declared_only.seen >= {
-        "beat", "claim", "expire", "finish", "forget", "publish", "register", "renew", "route",
+        "audit", "beat", "claim", "close", "discard", "expire", "finish", "forget", "pause", "publish", "register",
+        "renew", "replay", "restore", "resume", "route", "trigger",
     }  # fmt: skip
 
 

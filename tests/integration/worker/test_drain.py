@@ -170,3 +170,24 @@ def test_a_closed_terminal_stops_it_and_leaves_nothing(fleet: Fleet) -> None:
         worker.wait()
     assert [path.name for path in state.rglob("*") if path.is_socket()] == []
     assert fleet.client.zcard(fleet.keys.workers) == 0
+
+
+def test_what_was_fetched_ahead_is_left_to_peers_at_once_and_uncharged(fleet: Fleet) -> None:
+    slow_app(fleet, takes=1, concurrency=2)
+    worker = fleet.start("--drain", "15s")
+    for number in range(20):
+        fleet.emit(kind="go", id=str(number))
+    await_true(lambda: len(fleet.tree.runs("begin")) == 2, "two do not begin")
+    peer = fleet.start()
+    worker.send(signal.SIGTERM)
+    worker.await_told("draining")
+    assert worker.await_exit() == 0
+    stopped = worker.told("stopped")[0]
+    assert stopped["interrupted"] == 0
+    assert len(worker.told("run-started")) == stopped["finished"]
+    fleet.await_idle(within_s=30)
+    assert sorted(int(line["id"]) for line in fleet.tree.runs("end")) == list(range(20))
+    assert len(fleet.tree.runs("begin")) == 20
+    assert {line["attempt"] for line in fleet.tree.runs()} == {1}
+    assert fleet.dead_letters() == []
+    assert peer.told("run-failed") + worker.told("run-failed") == []

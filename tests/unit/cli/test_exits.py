@@ -19,7 +19,8 @@ def _family(kind: type[errors.RelayError]) -> Iterator[type[errors.RelayError]]:
 
 EXPECTED = {
     "RelayError": 3, "UsageError": 2, "UnknownTarget": 2, "FileFailure": 3, "SecretMissing": 3, "NoTemplates": 9,
-    "InvalidTemplates": 1, "BrokerError": 3, "BrokerUnavailable": 3, "BrokerRefused": 3, "BrokerUnsuitable": 3,
+    "InvalidTemplates": 1, "BrokerError": 3, "BrokerUnavailable": 3, "ReplyLost": 3, "BrokerRefused": 3, "ArgumentsRefused": 3,
+    "BrokerUnsuitable": 3,
     "BrokerDamaged": 3, "NoBroker": 3, "StateBusy": 6, "Refused": 7, "ModeConflict": 7, "StalePlan": 5,
     "NotConverged": 8, "WorkerUnreachable": 3, "ConnectionLost": 3, "RequestRejected": 3, "NewerFormat": 3,
 }  # fmt: skip

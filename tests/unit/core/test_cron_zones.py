@@ -25,6 +25,8 @@ from relayctl.core.zones import tzdata_version, zone_digest, zone_named, zone_na
         ("EUROPE/ROME", "RLY301", '"Europe/Rome"'),
         ("utc", "RLY301", '"UTC"'),
         ("UTC+3", "RLY301", '"Etc/GMT-3"'),
+        ("UTC+0", "RLY301", 'write "UTC"'),
+        ("-00:00", "RLY301", 'write "UTC"'),
         ("GMT+8", "RLY301", '"Etc/GMT-8"'),
         ("+05:30", "RLY301", "Asia/Kolkata"),
         ("", "RLY301", "UTC"),

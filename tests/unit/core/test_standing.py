@@ -82,6 +82,8 @@ def test_a_failed_last_run_and_a_pause() -> None:
     last = LastRun(verdict="failed", reason="exit 3", scheduled_at="2026-09-29T10:00:00Z", attempts=5, took_ms=9)
     standing = only(fleet(HOURLY, last=last))
     assert (standing.health, standing.detail) == (Health.FAILING, "exit 3")
+    refused = only(fleet(HOURLY, settled_until=int(NOW.timestamp()), refusals=3, last_error="too large"))
+    assert (refused.health, refused.detail) == (Health.FAILING, "publication refused 3 times in a row: too large")
     paused = only(fleet(HOURLY, last=last, paused_at=NOW))
     assert (paused.health, paused.next_at) == (Health.PAUSED, None)
 

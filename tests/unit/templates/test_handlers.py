@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.templates import NOW, SERVICE, write_app
+from support.templates import NOW, SERVICE, checked, write_app
 
 from relayctl.templates.load import load_app
 
@@ -151,3 +151,20 @@ def test_one_broken_handler_is_reported_once(tmp_path: Path) -> None:
     text = "runtime: python\n" + SERVICE + "schedules:\n" + item.format("a", 1) + item.format("b", 2)
     found = load_app(write_app(tmp_path, "sample", text), root=tmp_path, now=NOW)
     assert [problem.code for problem in found.problems if problem.is_error] == ["RLY402"]
+
+
+@pytest.mark.parametrize(
+    ("runtime", "handler", "code"),
+    [
+        ("python", "../../evil.handler", "RLY401"),
+        ("python", "run", "RLY401"),
+        ("node", "../evil.run", "RLY401"),
+        ("exec", "../../bin/evil", "RLY401"),
+        ("exec", "/bin/true", "RLY401"),
+        ("python", "jobs.run", None),
+        ("exec", "bin/backup.sh", None),
+    ],
+)
+def test_the_form_is_judged_where_there_are_no_files(runtime: str, handler: str, code: str | None) -> None:
+    _, problems = checked(f"runtime: {runtime}\nevents:\n  - handler: {handler}\n    pattern: {{kind: [x]}}\n")
+    assert [problem.code for problem in problems if problem.is_error] == ([code] if code else [])

@@ -89,6 +89,9 @@ def test_merge_keys() -> None:
     assert _value(f"{head}c: {{<<: [*a, *b], timeout: 1s}}\n")["c"] == {"timeout": "1s", "x": 1, "retries": 2}
     assert _codes(f"{head}c:\n  <<: *a\n  <<: *b\n") == ["RLY006"]
     assert _codes("c: {<<: 3}\n") == ["RLY103"]
+    refused = read(f"{head}c: {{<<: *a, <<: *b}}\n".encode(), "t.yaml")
+    assert isinstance(refused, list)
+    assert "<<: [*a, *b]" in refused[0].help
     assert _value('c: {"<<": 3}\n')["c"] == {"<<": 3}
 
 
@@ -148,6 +151,15 @@ def test_a_star_is_shown_at_the_value() -> None:
             assert isinstance(found, list)
             place = found[0].place
             assert (found[0].code, place.line, place.column, place.length) == ("RLY003", 1, column, 11)
+
+
+def test_a_reference_to_no_anchor_is_told_both_ways_out() -> None:
+    for text in ("a: {<<: *shared}\n", "a:\n  <<: *shared\n", "a: *shared\n", "- *shared\n"):
+        found = read(text.encode(), "t.yaml")
+        assert isinstance(found, list)
+        assert found[0].code == "RLY003"
+        assert "anchor" in found[0].help
+        assert "quotes" in found[0].help
 
 
 def test_a_value_that_may_be_a_secret_is_not_repeated() -> None:

@@ -176,6 +176,36 @@ def test_a_secret_is_shown_nowhere() -> None:
         assert secret[4:16] not in repr(problems), text
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "env: {DB: VALUE}",
+        "env: VALUE",
+        "dst: {env: VALUE}",
+        "Environment: {DB: VALUE}",
+        "secret: {DB: VALUE}",
+        "input: {password: VALUE, x: .inf}",
+        "input: {password: VALUE}}",
+        "env: {DB: 'VALUE}",
+        "password: VALUE",
+    ],
+)
+def test_a_value_beside_a_mistake_is_hidden_wherever_it_stands(line: str) -> None:
+    plain = "hunter2-s3cret"  # nothing in its shape tells that it is one
+    _, problems = checked(schedule('cron: "0 3 * * *"', line.replace("VALUE", plain)))
+    assert any(problem.excerpt for problem in problems)
+    assert plain not in repr([(each.message, each.help, each.excerpt) for each in problems])
+
+
+@pytest.mark.parametrize("words", ["--password, VALUE", "--token=VALUE", "env, DB_PASSWORD=VALUE"])
+def test_a_secret_in_a_command_is_hidden(words: str) -> None:
+    plain = "hunter2-s3cret"
+    command = words.replace("VALUE", plain)
+    _, problems = checked(f"runtime: python\nservices:\n  - {{name: web, command: [./serve, {command}], prot: 3}}\n")
+    assert any(problem.excerpt for problem in problems)
+    assert plain not in repr([(each.message, each.help, each.excerpt) for each in problems])
+
+
 def test_every_rule_is_described() -> None:
     assert len(BY_CODE) == len(RULES)
     for rule in RULES:

@@ -75,7 +75,13 @@ def test_both_validators_agree_on_every_case(file: Path) -> None:
         (schedule('cron: "0 3 * * *"') + "timezone: UTC\n", "RLY106", "inside a schedules item"),
         (schedule('cron: "0 3 * * *"').replace("schedules:", "schedule:"), "RLY101", 'did you mean "schedules"'),
         (schedule('cron_expression: "0 3 * * *"'), "RLY101", 'did you mean "cron"'),
+        (schedule('cron: "0 3 * * *"', "tz: Europe/Rome"), "RLY101", 'did you mean "timezone"'),
         (schedule('cron: "0 3 * * *"', "x-note: 1"), "RLY101", "at the top level only"),
+        ("shared: &shared {timeout: 20s}\n" + SERVICE, "RLY101", '"x-shared"'),
+        (SERVICE + "concurrency: 99999999999999999999\n", "RLY108", "range"),
+        ("runtime: python\nevents:\n  - handler: a.b\n", "RLY102", 'an event rule needs "pattern"'),
+        (schedule('cron: "0 3 * * *"', "timeout: 0"), "RLY107", "timeout: 20s"),
+        (schedule('cron: "0 3 * * *"', "timeout: -5"), "RLY107", "timeout: 5s"),
         (SERVICE + "frobnicate: 1\n", "RLY101", "remove it"),
         (SERVICE + "concurrency:\n", "RLY103", "give it a value"),
         (SERVICE + 'concurrency: "2"\n', "RLY103", "remove the quotes"),
@@ -87,6 +93,11 @@ def test_both_validators_agree_on_every_case(file: Path) -> None:
         (SERVICE + "resources: {cpus: true}\n", "RLY103", "a number"),
         ("services: []\n", "RLY104", "give it a value"),
         ("services:\n  - web\n", "RLY103", "mapping"),
+        ("services:\n  -\n", "RLY103", "remove the item"),
+        ("services:\n  - {name: w, command: [sleep, 5]}\n", "RLY103", 'quote it:  "5"'),
+        (schedule('cron: "0 3 * * *"', "backoff: [5]"), "RLY107", "write  5s"),
+        (schedule('cron: "0 3 * * *"', "overlap: true"), "RLY104", "allow or skip or queue"),
+        (schedule('cron: "0 3 * * *"', "catch_up: ~"), "RLY103", "give it a value"),
         ("services: {name: web}\n", "RLY103", "list"),
         (schedule('cron: "0 3 * * *"', "dst: {gap: maybe}"), "RLY104", "skip or run"),
         (schedule('cron: "0 3 * * *"', "every: 15m"), "RLY104", "remove one"),
@@ -100,6 +111,19 @@ def test_wording(text: str, code: str, words: str) -> None:
     found = [problem for problem in problems if problem.is_error]
     assert [problem.code for problem in found] == [code]
     assert words in found[0].help
+
+
+@pytest.mark.parametrize(("key", "meant"), [("schedule", "cron"), ("interval", "every"), ("crontab", "cron")])
+def test_a_key_of_another_scheduler_is_told_its_name_here(key: str, meant: str) -> None:
+    _, problems = checked(schedule(f'{key}: "0 3 * * *"'))
+    unknown = next(problem for problem in problems if problem.code == "RLY101")
+    assert f'did you mean "{meant}"' in unknown.help
+
+
+@pytest.mark.parametrize(("hidden", "shown"), [("\u00a0", "u00a0"), ("\ufeff", "ufeff"), ("\u200b", "u200b")])
+def test_a_character_that_nobody_sees_is_shown_in_a_key(hidden: str, shown: str) -> None:
+    _, problems = checked(schedule('cron: "0 3 * * *"', f"{hidden}timezone: UTC"))
+    assert any(shown in problem.message and "timezone" in problem.help for problem in problems)
 
 
 def test_keys_of_ones_own_are_ignored() -> None:

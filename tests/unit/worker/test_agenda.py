@@ -10,7 +10,7 @@ from support.workbench import T0, every, generation
 
 from relayctl.core.definition import Generation
 from relayctl.core.model import CatchUp
-from relayctl.worker.agenda import Agenda, Armed, Job
+from relayctl.worker.agenda import Agenda, Armed, Job, Pause
 
 T0_MS = T0 * 1000
 
@@ -150,3 +150,40 @@ def test_a_gap_that_the_machine_slept_through_goes_by_the_policy() -> None:
     assert due.is_catch_up
     assert [at for at, _ in due.firings] == [T0 + 60]
     assert due.passed_over == ((T0 + 120, T0 + 8 * 3600),)
+
+
+def test_a_paused_job_is_not_looked_at_until_it_is_resumed() -> None:
+    book = agenda()
+    job = book.arm(armed(generation(every(1), T0 - 1000)))
+    book.arm(armed(generation(every(1), T0 - 1000), pause=Pause(T0 + 5)))
+    assert (job.next_at, book.next_due_ms()) == (T0 + 1, T0_MS + 1000)
+    due = job.take((T0 + 8) * 1000)
+    assert [at - T0 for at, _ in due.firings] == [1, 2, 3, 4], "what was due before it is still owed"
+    job.cursor = due.cursor
+    book.plan(job)
+    assert (job.next_at, book.next_due_ms()) == (None, None)
+    assert book.pop_due(T0_MS + 10_000_000, 10) == []
+    # Resumed an hour later: the floor says that nothing up to then is owed, so there is no gap to catch up.
+    book.arm(armed(generation(every(1), T0 - 1000), floor=T0 + 3600))
+    assert (job.cursor, job.next_at, book.next_due_ms()) == (T0 + 3600, T0 + 3601, T0_MS + 3_601_000)
+
+
+def test_a_pause_with_an_end_is_slept_through_and_is_no_gap() -> None:
+    book = agenda()
+    job = book.arm(armed(generation(every(1), T0 - 1000), pause=Pause(T0 + 1, T0 + 7200), catch_up=CatchUp.NONE))
+    assert (job.next_at, book.next_due_ms()) == (T0 + 7200, T0_MS + 7_200_000)
+    assert job.take((T0 + 7199) * 1000).firings == ()
+    due = job.take((T0 + 7201) * 1000)
+    assert [at - T0 for at, _ in due.firings] == [7200, 7201]
+    assert (due.is_catch_up, due.passed_over) == (False, ())
+
+
+def test_catch_up_leaves_what_a_pause_covers_to_the_pause() -> None:
+    job = agenda().arm(armed(generation(every(60), T0 - 1000), pause=Pause(T0 + 600, T0 + 1200)))
+    due = job.take((T0 + 1810) * 1000)
+    assert [at - T0 for at, _ in due.firings] == [1800]
+    assert [(first - T0, last - T0) for first, last in due.passed_over] == [(60, 599), (1200, 1740)]
+    still = replace(job, pause=Pause(T0 + 600)).take((T0 + 1810) * 1000)
+    assert still.firings == ()
+    assert [(first - T0, last - T0) for first, last in still.passed_over] == [(60, 599)]
+    assert set(still.passed_because) == {"catch_up: latest"}

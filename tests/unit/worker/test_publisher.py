@@ -10,6 +10,7 @@ from relayctl.core.due import Due, Timeline
 from relayctl.core.model import CatchUp
 from relayctl.store.definitions import Mode, Proposal
 from relayctl.worker.agenda import Job
+from relayctl.worker.passedover import PassedOverFirings
 from relayctl.worker.publisher import Publisher, Standing
 
 
@@ -28,7 +29,8 @@ def test_a_job_stands_at_the_last_instant_that_was_taken(bench: Workbench) -> No
         timeline=Timeline([known]),
         cursor=now - 6,
     )
-    publisher = Publisher(bench.stream, "w1", bench.facts.append)
+    passed_over = PassedOverFirings(bench.closings, bench.facts.append)
+    publisher = Publisher(bench.stream, "w1", bench.facts.append, passed_over, bench.rescue.recovery)
 
     def publish(*firings: tuple[int, object]) -> tuple[Standing, int]:
         due = Due(firings=tuple(firings), cursor=now + 99)  # type: ignore[arg-type]

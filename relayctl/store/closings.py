@@ -1,0 +1,162 @@
+"""Closes firings that nobody will publish, and raises the floor under what is accounted for.
+
+It decides nothing: which firings, and why, is the caller's to say; whoever wrote an instant's state first has won.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from relayctl.core.account import Closing, Span
+from relayctl.core.occurrence import from_epoch, instant_text
+from relayctl.store.failure import translate
+from relayctl.store.invocations import HISTORY_VERSION, offered
+from relayctl.store.scripts import Arguments, Scripts
+
+if TYPE_CHECKING:
+    import redis
+
+    from relayctl.store.keys import Keys
+
+DROP_BATCH = 500
+_BATCH = 200
+
+Narrow = Callable[[int, int], Span | None]
+"""The firings later than the first and not later than the second instant, as one span; None if there are none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """Firings of one schedule to close. `narrow` is asked where part of the span turns out to be settled."""
+
+    app: str
+    schedule: str
+    closing: Closing
+    narrow: Narrow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What the broker has of one schedule for an audit; `fields` counts its published set. Epoch seconds."""
+
+    gen: int
+    floor: int | None
+    highest_published: int | None
+    paused_at: int | None
+    fields: int
+
+
+class Closings:
+    """Operations on the account over one client. They raise BrokerUnavailable or BrokerRefused."""
+
+    def __init__(
+        self, client: redis.Redis, keys: Keys, by: str, wants_verdicts: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`by` is who closes, for the record; `wants_verdicts` says whether a live worker has a rule for verdicts."""
+        self._client = client
+        self._keys = keys
+        self._scripts = Scripts(client)
+        self.by = by
+        self._wants_verdicts = wants_verdicts
+
+    def close(self, wishes: Sequence[Wish], *, now_ms: int) -> list[int]:
+        """Close each; how many firings that closed, in order. `now_ms` is for the record."""
+        closed = [0] * len(wishes)
+        pending = [(place, wish, wish.closing.span) for place, wish in enumerate(wishes)]
+        while pending:
+            batch, pending = pending[:_BATCH], pending[_BATCH:]
+            with translate():
+                replies = self._scripts.run_many("close", [self._run(wish, span, now_ms) for _, wish, span in batch])
+                for reply in replies:
+                    if isinstance(reply, Exception):
+                        raise reply
+            for (place, wish, span), reply in zip(batch, replies, strict=True):
+                if reply[0] == "closed":
+                    closed[place] += int(reply[1])
+                pending += [(place, wish, rest) for rest in _rest(wish, span, reply)]
+        return closed
+
+    def accounts(self, names: Sequence[tuple[str, str]]) -> list[Account | None]:
+        """What an audit compares first, as of one moment each; None where there is no such schedule."""
+        found: list[Account | None] = []
+        for start in range(0, len(names), _BATCH):
+            with translate():
+                # In one transaction, or a publication in between would look like a difference.
+                pipeline = self._client.pipeline(transaction=True)
+                for app, schedule in names[start : start + _BATCH]:
+                    pipeline.hmget(self._keys.schedule(app, schedule), "gen", "floor", "hw", "paused")
+                    pipeline.hlen(self._keys.published(app, schedule))
+                replies = pipeline.execute()
+            found += [_account(head, count) for head, count in zip(replies[::2], replies[1::2], strict=True)]
+        return found
+
+    def recorded(self, app: str, schedule: str) -> tuple[Account | None, dict[str, str]]:
+        """The same for one schedule, with its whole published set."""
+        with translate():
+            pipeline = self._client.pipeline(transaction=True)
+            pipeline.hmget(self._keys.schedule(app, schedule), "gen", "floor", "hw", "paused")
+            pipeline.hgetall(self._keys.published(app, schedule))
+            head, fields = pipeline.execute()
+        return _account(head, len(fields)), dict(fields)
+
+    def raise_floor(self, app: str, schedule: str, read: Account, floor: int, dropped: Sequence[str]) -> bool:
+        """Raise the floor over firings that are all accounted for and drop these fields; False where the account moved.
+
+        What is left of a long list of fields when it moves is dropped by the next audit.
+        """
+        keys = [self._keys.schedule(app, schedule), self._keys.published(app, schedule)]
+        before = read.floor
+        for start in range(0, max(len(dropped), 1), DROP_BATCH):
+            args: list[str | int] = ["" if before is None else before, read.gen, floor]
+            with translate():
+                answer, _ = self._scripts.run("audit", keys, [*args, *dropped[start : start + DROP_BATCH]])
+            if answer != "raised":
+                return False
+            before = floor
+        return True
+
+    def _run(self, wish: Wish, span: Span, now_ms: int) -> Arguments:
+        keys, app, schedule, closing = self._keys, wish.app, wish.schedule, wish.closing
+        first, last = instant_text(from_epoch(span.first)), instant_text(from_epoch(span.last))
+        record = (
+            *("v", str(HISTORY_VERSION), "kind", "schedule", "scheduled_at", last),
+            *(("from", first) if span.first != span.last else ()),
+            *("finished", str(now_ms), "verdict", closing.verdict.value, "reason", closing.reason, "worker", self.by),
+            *offered(self._wants_verdicts),
+        )
+        return (
+            (
+                keys.schedule(app, schedule),
+                keys.published(app, schedule),
+                keys.history_of_schedule(app, schedule),
+                keys.events,
+            ),
+            (span.first, span.last, span.count, closing.verdict.value, closing.reason, app, schedule, *record),
+        )
+
+
+def _rest(wish: Wish, span: Span, reply: Sequence[Any]) -> list[Span]:
+    """What is still to be asked for."""
+    match reply[0]:
+        case "again":
+            parts = [wish.narrow(int(reply[1]), span.last)]
+        case "split":
+            parts = [wish.narrow(span.first - 1, int(reply[1])), wish.narrow(int(reply[1]), span.last)]
+        case _:
+            return []
+    return [part for part in parts if part is not None]
+
+
+def _account(head: Sequence[Any], fields: int) -> Account | None:
+    gen, floor, highest, paused = head
+    if not gen:
+        return None
+    return Account(
+        gen=int(gen),
+        floor=int(floor) if floor else None,
+        highest_published=int(highest) if highest else None,
+        paused_at=int(paused) if paused else None,
+        fields=fields,
+    )

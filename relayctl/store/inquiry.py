@@ -1,0 +1,146 @@
+"""What an operator asks of the account: how firings ended, and what became of one of them. Changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from relayctl.core.definition import Firing
+from relayctl.core.due import Timeline
+from relayctl.core.duration import DurationError, parse_duration
+from relayctl.core.forecast import zone_of
+from relayctl.core.occurrence import epoch_seconds, from_epoch
+from relayctl.core.verdict import Evidence, Judgement, judge
+from relayctl.errors import UsageError
+from relayctl.store.definitions import Definitions
+from relayctl.store.failure import translate
+from relayctl.store.fleet import LIVE_MS, Fleet
+from relayctl.store.history import History
+from relayctl.store.lookup import Lookup
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import redis
+
+    from relayctl.core.definition import Generation
+    from relayctl.core.record import Record
+    from relayctl.store.keys import Keys
+
+MOST_JUDGED = 24
+"""How many firings of a day are judged; of the rest only the number is told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """The records asked for, the newest first. `zone` is that of the schedule."""
+
+    app: str
+    name: str
+    is_schedule: bool
+    zone: tzinfo
+    records: Sequence[Record]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fate:
+    """The firings asked for, judged at `now`; `more` counts those of the same day that were not."""
+
+    now: datetime
+    zone: tzinfo
+    firings: Sequence[Judgement]
+    more: int = 0
+
+
+class Inquiry:
+    """Over one client. Raises UnknownTarget, UsageError, BrokerUnavailable or BrokerRefused."""
+
+    def __init__(self, client: redis.Redis, keys: Keys) -> None:
+        self._client = client
+        self._definitions = Definitions(client, keys)
+        self._history = History(client, keys)
+        self._fleet = Fleet(client, keys)
+        self._lookup = Lookup(client, keys)
+
+    def past(self, app: str, name: str, *, limit: int, failed_only: bool) -> Past:
+        """The newest records of a schedule or of an event handler; `failed_only` leaves out what succeeded."""
+        found = self._lookup.any(app, name)
+
+        def is_wanted(record: Record) -> bool:
+            return not failed_only or record.verdict != "succeeded"
+
+        ask = self._history.of_schedule if found.is_schedule else self._history.of_handler
+        records = ask(app, name, limit=limit, wanted=is_wanted)
+        zone = _zone(self._definitions.generations(app, name)) if found.is_schedule else UTC
+        return Past(app=app, name=name, is_schedule=found.is_schedule, zone=zone, records=records)
+
+    def fate(self, app: str, schedule: str, wanted: datetime | date | None) -> Fate:
+        """Judge the firing at an instant, those of a day in the schedule's zone, or the last that was due (None)."""
+        self._lookup.schedule(app, schedule)
+        now = self._now()
+        generations = self._definitions.generations(app, schedule)
+        zone, timeline = _zone(generations), Timeline(generations)
+        instants, more = _instants(timeline, wanted, zone, now)
+        if not instants:
+            raise UsageError(
+                f"{app}/{schedule} has not been due yet", help=f"relayctl inspect {app}/{schedule} shows when it fires"
+            )
+        evidence = self._evidence(app, schedule, instants, now)
+        firings = tuple(judge(evidence, at) for at in instants)
+        return Fate(now=now, zone=zone, firings=firings, more=more)
+
+    def _evidence(self, app: str, schedule: str, instants: Sequence[datetime], now: datetime) -> Evidence:
+        live = [record.id for record in self._fleet.records() if now.timestamp() * 1000 - record.beat_ms < LIVE_MS]
+        seconds = [epoch_seconds(at) for at in instants]
+        evidence = self._history.evidence(app, schedule, seconds, now=now, workers=live)
+        if evidence is None:
+            raise UsageError(f"{app}/{schedule} was removed a moment ago")
+        reports = self._fleet.running(live)
+        spreads = [
+            _spread(apps[app].schedules[schedule].get("jitter", "0s"))
+            for apps in reports.values()
+            if app in apps and schedule in apps[app].schedules
+        ]
+        return replace(evidence, jitter=max(spreads, default=timedelta(0)))
+
+    def _now(self) -> datetime:
+        with translate():
+            seconds, micros = self._client.time()
+        return from_epoch(int(seconds)) + timedelta(microseconds=int(micros))
+
+
+def _instants(
+    timeline: Timeline, wanted: datetime | date | None, zone: tzinfo, now: datetime
+) -> tuple[list[datetime], int]:
+    """The instants to judge, and how many firings of the day are left out."""
+    if wanted is None:
+        latest = timeline.latest_between(-1, epoch_seconds(now))
+        return ([] if latest is None else [from_epoch(latest[0])]), 0
+    if isinstance(wanted, datetime):
+        return [wanted.astimezone(UTC)], 0
+    begin = datetime(wanted.year, wanted.month, wanted.day, tzinfo=zone)
+    after, until = epoch_seconds(begin) - 1, epoch_seconds(_next_day(begin)) - 1
+    firings = [from_epoch(at) for at, _ in islice(timeline.between(after, until), MOST_JUDGED)]
+    # A day without a firing is judged too: at its first moment, which says why there is none.
+    return firings or [from_epoch(after + 1)], timeline.count(after, until) - len(firings)
+
+
+def _next_day(begin: datetime) -> datetime:
+    following = begin.date() + timedelta(days=1)
+    return datetime(following.year, following.month, following.day, tzinfo=begin.tzinfo)
+
+
+def _zone(generations: Sequence[Generation]) -> tzinfo:
+    """That of the newest definition that fires at all."""
+    triggers = (Firing.from_spec(item.spec).trigger for item in reversed(generations))
+    trigger = next((item for item in triggers if item is not None), None)
+    return UTC if trigger is None else zone_of(trigger)
+
+
+def _spread(text: str) -> timedelta:
+    try:
+        return parse_duration(text)
+    except DurationError:
+        return timedelta(0)

@@ -1,0 +1,57 @@
+-- Offers what a worker remembers of one schedule to a server that was flushed or replaced. The highest floor wins.
+--
+-- KEYS  1 the schedule's hash   2 the change counter   3 the change log   4 the set of all names
+-- ARGV  1 generation   2 hash of the definition   3 spec (JSON)   4 in force from, in ms   5 floor in epoch seconds
+--       6 start of a pause in epoch seconds, or ''   7 name as app/schedule   8 now in ms, or ''
+-- Answers restored (there was no record) | raised (something was learned) | known
+-- Idempotent. Another definition in force stays so; it only learns the floor, below which everything has run.
+--@include time
+local sch, gen, hash, from = KEYS[1], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[4])
+-- A clock that was ahead must not leave a definition, or a floor, in the future: nothing would fire until then.
+local now = now_ms(ARGV[8])
+from = math.min(from, now)
+local floor = math.min(tonumber(ARGV[5]), math.floor(now / 1000))
+
+local function announce()
+  local seq = redis.call('INCR', KEYS[2])
+  redis.call('XADD', KEYS[3], 'MAXLEN', '~', 4096, seq .. '-0', 's', ARGV[7])
+end
+
+local head = redis.call('HMGET', sch, 'gen', 'hash', 'from', 'floor', 'paused', 'spec')
+if not head[1] then
+  redis.call('HSET', sch, 'v', '1', 'gen', gen, 'hash', hash, 'spec', ARGV[3], 'from', from, 'floor', floor,
+    'h:' .. hash, gen)
+  if ARGV[6] ~= '' then
+    redis.call('HSET', sch, 'paused', ARGV[6])
+  end
+  redis.call('SADD', KEYS[4], ARGV[7])
+  announce()
+  return 'restored'
+end
+
+local learned = false
+if not head[4] or tonumber(head[4]) < floor then
+  redis.call('HSET', sch, 'floor', floor)
+  learned = true
+end
+if ARGV[6] ~= '' and not head[5] then
+  redis.call('HSET', sch, 'paused', ARGV[6])
+  learned = true
+end
+if head[2] == hash then
+  local known, since = tonumber(head[1]), tonumber(head[3])
+  if gen > known then
+    -- What was published under the lower number is still judged by it; as a past one it owes nothing.
+    redis.call('HSET', sch, 'gen', gen, 'h:' .. hash, gen,
+      'g:' .. known, head[3] .. '|' .. head[3] .. '|' .. hash .. '|' .. (head[6] or ''))
+    learned = true
+  end
+  if from < since then
+    redis.call('HSET', sch, 'from', from)
+    learned = true
+  end
+end
+if learned then
+  announce()
+end
+return learned and 'raised' or 'known'
