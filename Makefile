@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 APPS ?= apps
-JOBS ?= 2
+JOBS ?= 4
 PYTEST_ARGS ?=
 
 # The first interpreter on PATH that is new enough.

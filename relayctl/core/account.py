@@ -27,7 +27,6 @@ UNPUBLISHED_OVERTAKEN = "unpublished until 128 younger firings existed"
 POISON = "poison"
 _WORDS = {
     "outbox full": "a hundred younger ones waited in the outbox (outbox full)",
-    "poison": "the broker refused it ten times in a row (poison)",
     "state lost": "the broker had lost its state, and nobody knew of it (state lost)",
 }
 _RANGE = re.compile(r"(\d+)-(\d+)", re.ASCII)

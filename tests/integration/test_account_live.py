@@ -107,7 +107,7 @@ def test_what_catch_up_passes_over_is_on_record(fleet: Fleet, ask: Ask) -> None:
     in_force_since(fleet, hour - 40 * 3600, hour - 30 * 3600)
     worker = fleet.start()
     worker.await_told("passed-over", schedule="hourly", count=2)
-    fleet.await_idle()
+    worker.await_told("run-ended", schedule="hourly")
     closed = [item for item in records(ask, "app/hourly") if item["verdict"] == "missed"]
     assert sorted((item["reason"], item["count"]) for item in closed) == [("catch_up: latest", 23), ("horizon", 6)]
     found = firing(ask, f"app/hourly@{instant_text(from_epoch(hour - 2 * 3600))}")

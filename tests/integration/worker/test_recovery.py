@@ -411,11 +411,12 @@ def test_what_too_few_replicas_hold_stays_in_the_outbox(
     until(bench, lambda: bench.published(name="safe")[:3] == [now - 2, now - 1, now], "nothing is published")
     # A replica on a busy machine may acknowledge late; the row waits for it.
     until(bench, lambda: bench.rescue.drain(True) == 0 and not rows(bench), "the rows stay")
+    before = len(bench.told("replicas-behind"))
     replica.process.send_signal(signal.SIGSTOP)
     arm(bench, 600, since=now - now % 600 - 1)
     until(bench, bench.published, "nothing is published")
     assert [row.id for row in rows(bench) if ":tick:" in row.id], "no replica has it"
-    assert [fact.wanted for fact in bench.told("replicas-behind")] == [1]
+    assert [fact.wanted for fact in bench.told("replicas-behind")[before:]] == [1]
     bench.scheduler.drop([("app", "safe"), ("app", "tick")])
     bench.rescue.drain(True)
     assert rows(bench), "an answer without a write is no acknowledgement of that write"
