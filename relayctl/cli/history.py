@@ -24,6 +24,7 @@ def history(
     """
     from relayctl import api
     from relayctl.cli.desk import Desk, to_json
+    from relayctl.cli.exits import harmless
     from relayctl.cli.fleet import place_of
     from relayctl.cli.tree import split_target
     from relayctl.errors import UsageError
@@ -44,6 +45,6 @@ def history(
         is_cut=len(found.records) > limit,
     )
     desk.deliver({
-        "text": lambda: render.text(shown, width=desk.look.width),
+        "text": lambda: harmless(render.text(shown, width=desk.look.width)),
         "json": lambda: to_json(render.document(shown)),
     })  # fmt: skip

@@ -29,7 +29,7 @@ def status(
     """Show the live fleet: what is in sync, what is healthy, and who runs it."""
     from relayctl import api
     from relayctl.cli.desk import Desk, to_json
-    from relayctl.cli.exits import Code, Ended
+    from relayctl.cli.exits import Code, Ended, harmless
     from relayctl.cli.fleet import place_of
     from relayctl.host.clock import SystemClock
     from relayctl.render import status as render
@@ -37,8 +37,8 @@ def status(
     desk = Desk(context)
     shown = _status(api.observe(place_of(desk.settings), SystemClock()), desk.now())
     desk.deliver({
-        "text": lambda: render.text(
-            shown, width=desk.look.width, with_workers=workers, with_counts=counts, with_checks=check
+        "text": lambda: harmless(
+            render.text(shown, width=desk.look.width, with_workers=workers, with_counts=counts, with_checks=check)
         ),
         "json": lambda: to_json(render.document(shown)),
     })  # fmt: skip

@@ -27,6 +27,7 @@ def why(
     """
     from relayctl import api
     from relayctl.cli.desk import Desk, to_json
+    from relayctl.cli.exits import harmless
     from relayctl.cli.fleet import place_of
     from relayctl.cli.tree import split_schedule
     from relayctl.host.clock import SystemClock
@@ -46,7 +47,7 @@ def why(
         more=found.more,
     )
     desk.deliver({
-        "text": lambda: render.text(shown, width=desk.look.width),
+        "text": lambda: harmless(render.text(shown, width=desk.look.width)),
         "json": lambda: to_json(render.document(shown)),
     })  # fmt: skip
 

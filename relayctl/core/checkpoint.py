@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Checkpoint:
     """The definition in force and the instant up to which all was published or passed over, both as last known.
 
-    `floor` and `paused_at` are epoch seconds, `from_ms` is when the definition came into force.
+    `floor`, `paused_at` and `paused_until` are epoch seconds, `from_ms` is when the definition came into force.
     """
 
     app: str
@@ -20,6 +20,7 @@ class Checkpoint:
     from_ms: int
     floor: int
     paused_at: int | None = None
+    paused_until: int | None = None
 
     @property
     def name(self) -> tuple[str, str]:

@@ -148,8 +148,8 @@ class Claim:
 
     @property
     def key(self) -> str:
-        """What names it in this process."""
-        return f"{self.app}|{self.message}|{self.slot.text}"
+        """What names it in this process; the same invocation, lost and claimed again here, is another claim."""
+        return f"{self.app}|{self.message}|{self.slot.text}|{self.token}"
 
     @property
     def scheduled_at(self) -> str:

@@ -43,10 +43,11 @@ class LastRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningSchedule:
-    """What the broker says of one schedule: its definition in force since `from_ms`, and how far it was published.
+    """What the broker says of one schedule: its definition in force since `from_ms`, and the last instant
+    that was published or closed.
 
     `refusals` counts publications in a row that no retry can cure, `last_error` says what became of the last of them.
-    `settled_until` is in epoch seconds, None when nothing was published yet. `waiting` counts unclaimed occurrences.
+    `settled_until` is in epoch seconds, None before the first. `waiting` counts unclaimed occurrences.
     """
 
     hash: str

@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS intents (
 CREATE INDEX IF NOT EXISTS intents_next ON intents (next_at);
 CREATE TABLE IF NOT EXISTS checkpoints (
   name TEXT PRIMARY KEY, epoch TEXT, gen INTEGER, hash TEXT, spec TEXT, from_ms INTEGER, floor INTEGER,
-  paused_at INTEGER
+  paused_at INTEGER, paused_until INTEGER
 );
 CREATE TABLE IF NOT EXISTS probe (id INTEGER PRIMARY KEY, at REAL);
 """
@@ -49,10 +49,11 @@ _FREE = "(holder = '' OR held_until <= :now OR held_until > :now + :far)"
 """Nobody holds it, or the lease is over, or reaches so far ahead that the clock must have been set back."""
 _FAR_S = 2 * RETRY_WAITS[-1].total_seconds()
 _CHECKPOINT = """
-INSERT INTO checkpoints (name, epoch, gen, hash, spec, from_ms, floor, paused_at)
-VALUES (:name, :epoch, :gen, :hash, :spec, :from_ms, :floor, :paused_at)
+INSERT INTO checkpoints (name, epoch, gen, hash, spec, from_ms, floor, paused_at, paused_until)
+VALUES (:name, :epoch, :gen, :hash, :spec, :from_ms, :floor, :paused_at, :paused_until)
 ON CONFLICT (name) DO UPDATE SET epoch = excluded.epoch, gen = excluded.gen, hash = excluded.hash,
-  spec = excluded.spec, from_ms = excluded.from_ms, floor = excluded.floor, paused_at = excluded.paused_at
+  spec = excluded.spec, from_ms = excluded.from_ms, floor = excluded.floor, paused_at = excluded.paused_at,
+  paused_until = excluded.paused_until
 """
 
 
@@ -203,6 +204,7 @@ def _checkpoint_columns(item: Checkpoint, epoch: str) -> dict[str, Any]:
         "from_ms": item.from_ms,
         "floor": item.floor,
         "paused_at": item.paused_at,
+        "paused_until": item.paused_until,
     }
 
 
@@ -218,6 +220,7 @@ def _checkpoint(row: dict[str, Any]) -> Checkpoint | None:
             from_ms=int(row["from_ms"]),
             floor=int(row["floor"]),
             paused_at=None if row["paused_at"] is None else int(row["paused_at"]),
+            paused_until=None if row["paused_until"] is None else int(row["paused_until"]),
         )
     except (TypeError, ValueError):
         return None

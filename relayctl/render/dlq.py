@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from relayctl.core.deadletter import DeadLetter
@@ -71,7 +71,13 @@ def show_document(letter: DeadLetter) -> dict[str, Any]:
 def _row(letter: DeadLetter, now: datetime) -> tuple[str, ...]:
     running = f"replayed now as message {letter.replaying}" if letter.replaying else ""
     detail = "; ".join(part for part in (running, letter.detail) if part)
-    return letter.id, span_short(now - letter.at), letter.reason, letter.target or "(unknown)", detail
+    return (
+        letter.id,
+        span_short(max(now - letter.at, timedelta(0))),
+        letter.reason,
+        letter.target or "(unknown)",
+        detail,
+    )
 
 
 def _fields(letter: DeadLetter) -> dict[str, Any]:

@@ -135,6 +135,8 @@ def _extra(change: Change) -> list[str]:
     """What stands behind the verb where there is room."""
     if change.action is Action.KEEP:
         return [f"since {_instant(change.paused_at, UTC)}{_note_of_pause(change)}"]
+    if change.item is Item.SERVICE and change.action is Action.CREATE:
+        return ["declared; services are not run yet"]
     if change.item is not Item.SCHEDULE or change.action not in {Action.CREATE, Action.REMOVE}:
         return []
     handler = [f"→ {change.handler}"] if change.action is Action.CREATE and change.handler else []

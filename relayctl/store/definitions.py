@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _BATCH = 500
 _HEAD_FIELDS = (
     *("gen", "hash", "spec", "from", "floor", "hw"),
-    *("paused", "paused_until", "paused_by", "paused_why", "failures", "last_error"),
+    *("paused", "paused_until", "paused_by", "paused_why", "failures", "last_error", "shut"),
 )  # fmt: skip
 _T = TypeVar("_T")
 Name = tuple[str, str]
@@ -76,6 +76,7 @@ class Head:
     pause_reason: str = ""
     refusals: int = 0
     last_error: str = ""
+    closed_until: int | None = None
 
     @property
     def generation(self) -> Generation:
@@ -84,14 +85,14 @@ class Head:
 
     @property
     def settled_mark(self) -> int | None:
-        """The highest instant that was published or closed, None before the first."""
-        marks = (self.floor, self.highest_published)
-        return max((mark for mark in marks if mark is not None), default=None)
+        """The highest instant that was published or closed, None before the first. Earlier ones may be owed."""
+        return _highest(self.floor, self.highest_published, self.closed_until)
 
     @property
     def settled_until(self) -> int:
         """The instant up to which nothing is owed any more, as far as the registry's own fields tell."""
-        mark = self.settled_mark
+        # A closing is no such mark: what catch-up leaves out is closed before an earlier firing is published.
+        mark = _highest(self.floor, self.highest_published)
         return -(1 << 62) if mark is None else mark
 
 
@@ -115,6 +116,7 @@ class Definitions:
                         keys.definitions_seq,
                         keys.definitions_log,
                         keys.definitions,
+                        keys.published(item.app, item.schedule),
                     ],
                     [
                         item.mode.value,
@@ -155,6 +157,7 @@ class Definitions:
                         item.from_ms,
                         item.floor,
                         "" if item.paused_at is None else item.paused_at,
+                        "" if item.paused_until is None else item.paused_until,
                         f"{item.app}/{item.schedule}",
                         "" if now_ms is None else now_ms,
                     ],
@@ -221,6 +224,10 @@ class Definitions:
         return sorted((app, schedule) for app, _, schedule in (name.partition("/") for name in names))
 
 
+def _highest(*marks: int | None) -> int | None:
+    return max((mark for mark in marks if mark is not None), default=None)
+
+
 def _batches(items: Sequence[_T]) -> Iterable[Sequence[_T]]:
     for start in range(0, len(items), _BATCH):
         yield items[start : start + _BATCH]
@@ -230,7 +237,7 @@ def _head(app: str, schedule: str, fields: Sequence[Any]) -> Head | None:
     gen, hash_, spec, from_ms, floor, highest, *rest = fields
     if not gen:
         return None
-    paused, paused_until, paused_by, pause_reason, refusals, last_error = rest
+    paused, paused_until, paused_by, pause_reason, refusals, last_error, closed = rest
     return Head(
         app=app,
         schedule=schedule,
@@ -246,6 +253,7 @@ def _head(app: str, schedule: str, fields: Sequence[Any]) -> Head | None:
         pause_reason=pause_reason or "",
         refusals=int(refusals or 0),
         last_error=last_error or "",
+        closed_until=int(closed) if closed else None,
     )
 
 

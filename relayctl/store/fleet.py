@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 RECORD_VERSION = 1
 RECORD_LIFE_MS = 30_000
 LIVE_MS = 10_000
-CONSUMER_GONE_MS = 600_000
 """A worker whose record is older publishes nothing, as its peers see it."""
+CONSUMER_GONE_MS = 600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +217,7 @@ class Fleet:
         if mode != wanted:
             raise ModeConflict(
                 f"namespace {self._keys.namespace} is in {mode} mode, and this needs {wanted} mode",
-                help=f"use another --namespace, or switch it: relayctl mode {wanted}",
+                help="use another --namespace",
             )
 
     def mode(self) -> str | None:

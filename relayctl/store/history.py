@@ -101,14 +101,16 @@ class History:
         name = f"{app}|@{schedule}"
         found: dict[str, Live] = {}
         for message in messages:
+            member = f"{message}|@{schedule}"
             with translate():
                 pipeline = self._client.pipeline(transaction=True)
                 pipeline.hmget(self._keys.invocations(message), f"s:{name}", f"d:{name}")
-                pipeline.zscore(self._keys.ready_of(app), f"{message}|@{schedule}")
+                pipeline.zscore(self._keys.ready_of(app), member)
                 pipeline.xrange(self._keys.events, message, message)
-                (state, pinned), due, entry = pipeline.execute()
+                pipeline.hget(self._keys.schedule(app, schedule), "waiter")
+                (state, pinned), due, entry, waiter = pipeline.execute()
             if state:
-                found[message] = _invocation(state, pinned, due)
+                found[message] = _invocation(state, pinned, due, is_waiter=waiter == member)
             elif entry:
                 found[message] = Live(state=None)
         return found
@@ -119,11 +121,12 @@ def _messages(recorded: Recorded, instants: Sequence[int]) -> list[str]:
     return [value.split("|")[2] for value in values if value.startswith("p|")]
 
 
-def _invocation(text: str, pinned: str | None, due: float | None) -> Live:
+def _invocation(text: str, pinned: str | None, due: float | None, *, is_waiter: bool) -> Live:
     state, attempts, token = text.split("|", 2)
     allowed = json.loads(pinned)["retries"] + 1 if pinned else 0
     return Live(
-        state=state,
+        # Only its schedule says of a run that it waits for another one; its own record has it as ready.
+        state="waiting" if is_waiter and state == "ready" else state,
         attempts=int(attempts),
         attempts_allowed=allowed,
         due_at=None if due is None else from_epoch(0) + timedelta(milliseconds=int(due)),

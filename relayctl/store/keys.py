@@ -133,8 +133,3 @@ class Keys:
     def consents(self) -> str:
         """Set: the removals that an operator has agreed to."""
         return f"{self._prefix}:consents"
-
-    @property
-    def wakeups(self) -> str:
-        """Channel: a hint that work became ready."""
-        return f"{self._prefix}:wake"

@@ -249,7 +249,7 @@ class _RoutePlan:
 
     def entry(self, order: RouteOrder) -> dict[str, Any]:
         if order.dead:
-            return {"id": order.id, "dead": order.dead}
+            return {"id": order.id, "dead": order.dead, "replay": order.replay}
         if order.is_dropped:
             return {"id": order.id, "drop": True}
         return {

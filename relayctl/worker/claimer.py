@@ -226,7 +226,7 @@ class Claimer:
                     attempts=descriptor.attempts,
                     reason=item.ended.reason,
                     took=took,
-                    look=f"relayctl logs {claim.app}/{descriptor.schedule or descriptor.handler}",
+                    look=f"relayctl history {claim.app}/{descriptor.schedule or descriptor.handler}",
                     retry_in=retry_in,
                     schedule=descriptor.schedule,
                     scheduled_at=scheduled_at(claim),

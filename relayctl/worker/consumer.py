@@ -6,7 +6,7 @@ What this worker can run at once is claimed in that same step; the rest goes to 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from relayctl.core.definition import Firing
@@ -135,24 +135,13 @@ class Consumer:
         self.last_pass_at = self._clock.monotonic()
 
     def _route(self, entries: Sequence[Entry]) -> None:
-        snapshot = self._snapshot()
-        apps, now = snapshot.apps, from_epoch(self._time.now_ms() // 1000)
-        orders: list[RouteOrder] = []
         reserved: dict[str, int] = {}
-        for entry in entries:
-            routing = route_entry(entry.fields, apps, now=now, max_bytes=self._max_bytes, check=self._check)
-            match routing:
-                case Dead(reason=reason, detail=detail, size=size, head=head):
-                    orders.append(RouteOrder(id=entry.id, dead=dead_entry(reason, detail, size, head, entry.id)))
-                    self._emit(MessageRejected(message=entry.id, reason=f"{reason}: {detail}"))
-                case Unmatched():
-                    orders.append(RouteOrder(id=entry.id, is_dropped=True))
-                    self._emit(EventUnmatched(message=entry.id))
-                case ForNewer():
-                    # Left pending: a newer peer takes it over after a while.
-                    continue
-                case Owed() as owed:
-                    orders.append(self._order(entry, owed, snapshot, reserved))
+        try:
+            orders = self._orders(entries, reserved)
+        except BaseException:
+            # The batch is classified again and reserves anew, so nobody would ever come for these places.
+            self._give_back(reserved)
+            raise
         if not orders:
             return
         try:
@@ -164,11 +153,36 @@ class Consumer:
         claims = self._claims(orders, answers)
         for claim in claims:
             reserved[claim.app] -= 1
-        for app, count in reserved.items():
-            self._executor.give_back(app, count)
+        self._give_back(reserved)
         self._executor.submit(claims)
         if len(claims) < sum(len(order.owed) for order in orders):
             self._claimer.wake()
+
+    def _orders(self, entries: Sequence[Entry], reserved: dict[str, int]) -> list[RouteOrder]:
+        """What to do with each entry; `reserved` counts the places taken for it by app, also where this fails."""
+        snapshot = self._snapshot()
+        apps, now = snapshot.apps, from_epoch(self._time.now_ms() // 1000)
+        orders: list[RouteOrder] = []
+        for entry in entries:
+            routing = route_entry(entry.fields, apps, now=now, max_bytes=self._max_bytes, check=self._check)
+            match routing:
+                case Dead(reason=reason, detail=detail, size=size, head=head):
+                    letter = dead_entry(reason, detail, size, head, entry.id)
+                    orders.append(RouteOrder(id=entry.id, dead=letter, replay=entry.fields.get("replay", "")))
+                    self._emit(MessageRejected(message=entry.id, reason=f"{reason}: {detail}"))
+                case Unmatched():
+                    orders.append(RouteOrder(id=entry.id, is_dropped=True))
+                    self._emit(EventUnmatched(message=entry.id))
+                case ForNewer():
+                    # Left pending: a newer peer takes it over after a while.
+                    continue
+                case Owed() as owed:
+                    orders.append(self._order(entry, owed, snapshot, reserved))
+        return orders
+
+    def _give_back(self, reserved: Mapping[str, int]) -> None:
+        for app, count in reserved.items():
+            self._executor.give_back(app, count)
 
     def _order(self, entry: Entry, owed: Owed, snapshot: Snapshot, reserved: dict[str, int]) -> RouteOrder:
         items: list[OwedInvocation] = []

@@ -144,6 +144,7 @@ class Keeper:
                 # Before a definition came into force it owed nothing.
                 floor=max(cursors[name], -(-head.from_ms // 1000) - 1),
                 paused_at=head.paused_at,
+                paused_until=head.paused_until,
             )
             for name, head in heads.items()
             if name in cursors and head.hash != TOMBSTONE

@@ -111,7 +111,7 @@ class Reconciler:
         self._house_at = 0.0
         self._pulse: Pulse | None = None
         self._epoch = ""
-        self._held_text = ""
+        self._told_orphans_of = ""
         self._reported: dict[str, str] = {}
         # Read by the tick loop for the heartbeat, so plain values that are replaced whole.
         self.holdings_seq = 0
@@ -390,8 +390,8 @@ class Reconciler:
         is_large = is_mass_removal(len(orphans), total)
         is_all = not self._registrar.hashes
         if (is_large or is_all) and not self._fleet.has_consent(self._revision):
-            if self._held_text != self._revision:
-                self._held_text = self._revision
+            if self._told_orphans_of != self._revision:
+                self._told_orphans_of = self._revision
                 self._emit(RemovalHeld(revision=self._revision, removed=len(orphans), total=total))
             return
         self._registrar.bury(orphans)

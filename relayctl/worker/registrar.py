@@ -185,6 +185,9 @@ class Registrar:
         if over and self._controls is not None:
             for app, schedule in over:
                 self._controls.resume(app, schedule, by=self._worker, only_ended=True)
+                if (app, schedule) not in self._own:
+                    # Nobody reads its head again, so it would be found over for ever.
+                    del self._heads[app, schedule]
             self.refresh(over)
 
     def adopt_unheld(self) -> None:

@@ -95,7 +95,7 @@ class Retrier:
         """
         if is_first:
             self._outbox.hasten()
-            self._give_up_surplus()
+        self._give_up_surplus()
         holder = f"{self._token}-{next(self._claims)}"
         rows = self._outbox.claim(holder, limit=BATCH, lease=LEASE)
         intents = []

@@ -337,7 +337,7 @@ class Worker:
             clock=self._clock,
             worker=self.id,
             emit=self._emit,
-            controls=Controls(self._client, self._keys),
+            controls=Controls(self._client, self._keys, self._wants_verdicts),
         )
 
     def _make_auditor(self) -> Auditor:

@@ -172,6 +172,7 @@ def test_a_firing_that_a_pause_covered_can_be_run_all_the_same(fleet: Fleet, ask
     assert start not in fleet.published()
 
 
+@pytest.mark.slow
 def test_overlap_queue_runs_one_at_a_time_whatever_dies(fleet: Fleet) -> None:
     fleet.tree.app(
         "app",

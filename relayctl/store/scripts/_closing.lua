@@ -1,6 +1,6 @@
 -- Closings in a published set: `<instant>`, or `<first>-<last>` for every firing between the two, both included, that
--- has no field of its own; the value is "c|verdict|reason". The schedule's hash has in `shut` the last instant of any
--- range, so that only a late question looks for one.
+-- has no field of its own; the value is "c|verdict|reason". The schedule's hash has in `shut` the last instant that
+-- was closed, so that only a late question looks for a range.
 
 -- range_over(pub, first): the end and the value of the range that covers `first`. Nothing if there is none.
 local function range_over(pub, first)

@@ -50,13 +50,13 @@ else
   end
   if count > 0 then
     redis.call('HSET', pub, ARGV[1] .. '-' .. ARGV[2], value)
-    if not is_under(marks[2], last) then
-      redis.call('HSET', sch, 'shut', ARGV[2])
-    end
   end
 end
 if count <= 0 then
   return { 'settled' }
+end
+if not is_under(marks[2], last) then
+  redis.call('HSET', sch, 'shut', ARGV[2])
 end
 local fields, named = split({ unpack(ARGV, 8) })
 if first ~= last then

@@ -1,14 +1,15 @@
 -- Proposes one definition of a schedule; the registry decides. Files have no order, so this gives them one.
 --
--- KEYS  1 the schedule's hash   2 the change counter   3 the change log   4 the set of all names
+-- KEYS  1 the schedule's hash   2 the change counter   3 the change log   4 the set of all names   5 its published set
 -- ARGV  1 mode: start | edit | adopt      2 hash of the definition ('tombstone' for a removal)   3 spec (JSON)
 --       4 generation that the caller held (0: none)   5 name as app/schedule   6 now in ms, or ''
 -- Answers {verdict, gen, hash, spec, from ms, floor s, highest published s, paused s, paused until s, by whom, why,
---       refused publications in a row, what was said of the last},
+--       refused publications in a row, what was said of the last, last instant closed s},
 --       empty text for what is absent; the verdict is
 --       created | unchanged | changed | removed | behind (somebody else's definition is in force) | absent
 -- Idempotent: the same definition again is `unchanged`. A tombstone expires after 30 days.
 --@include time
+--@include change
 local KEPT_GENERATIONS = 64
 local TOMBSTONE_MS = 30 * 24 * 3600 * 1000
 local sch, mode, hash, spec, held = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -16,28 +17,26 @@ local now = now_ms(ARGV[6])
 
 local function answer(verdict)
   local f = redis.call('HMGET', sch, 'gen', 'hash', 'spec', 'from', 'floor', 'hw', 'paused', 'paused_until',
-    'paused_by', 'paused_why', 'failures', 'last_error')
-  for i = 1, 12 do
+    'paused_by', 'paused_why', 'failures', 'last_error', 'shut')
+  for i = 1, 13 do
     f[i] = f[i] or ''
   end
   return { verdict, unpack(f) }
-end
-
-local function announce()
-  local seq = redis.call('INCR', KEYS[2])
-  redis.call('XADD', KEYS[3], 'MAXLEN', '~', 4096, seq .. '-0', 's', ARGV[5])
 end
 
 local function begin(gen)
   redis.call('HSET', sch, 'v', '1', 'gen', gen, 'hash', hash, 'spec', spec, 'from', now, 'h:' .. hash, gen)
   if hash == 'tombstone' then
     redis.call('PEXPIRE', sch, TOMBSTONE_MS)
+    -- Nobody audits it any more, so nothing else would ever drop what is in there.
+    redis.call('PEXPIRE', KEYS[5], TOMBSTONE_MS)
     redis.call('SREM', KEYS[4], ARGV[5])
   else
     redis.call('PERSIST', sch)
+    redis.call('PERSIST', KEYS[5])
     redis.call('SADD', KEYS[4], ARGV[5])
   end
-  announce()
+  announce(KEYS[2], KEYS[3], ARGV[5])
 end
 
 local head = redis.call('HMGET', sch, 'gen', 'hash', 'from', 'spec', 'floor')

@@ -2,19 +2,22 @@
 --
 -- KEYS  1 the schedule's hash   2 the change counter   3 the change log   4 the set of all names
 -- ARGV  1 generation   2 hash of the definition   3 spec (JSON)   4 in force from, in ms   5 floor in epoch seconds
---       6 start of a pause in epoch seconds, or ''   7 name as app/schedule   8 now in ms, or ''
+--       6 start of a pause in epoch seconds, or ''   7 its end, or ''   8 name as app/schedule   9 now in ms, or ''
 -- Answers restored (there was no record) | raised (something was learned) | known
 -- Idempotent. Another definition in force stays so; it only learns the floor, below which everything has run.
 --@include time
+--@include change
 local sch, gen, hash, from = KEYS[1], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[4])
 -- A clock that was ahead must not leave a definition, or a floor, in the future: nothing would fire until then.
-local now = now_ms(ARGV[8])
+local now = now_ms(ARGV[9])
 from = math.min(from, now)
 local floor = math.min(tonumber(ARGV[5]), math.floor(now / 1000))
 
-local function announce()
-  local seq = redis.call('INCR', KEYS[2])
-  redis.call('XADD', KEYS[3], 'MAXLEN', '~', 4096, seq .. '-0', 's', ARGV[7])
+local function pause()
+  redis.call('HSET', sch, 'paused', ARGV[6])
+  if ARGV[7] ~= '' then
+    redis.call('HSET', sch, 'paused_until', ARGV[7])
+  end
 end
 
 local head = redis.call('HMGET', sch, 'gen', 'hash', 'from', 'floor', 'paused', 'spec')
@@ -22,10 +25,10 @@ if not head[1] then
   redis.call('HSET', sch, 'v', '1', 'gen', gen, 'hash', hash, 'spec', ARGV[3], 'from', from, 'floor', floor,
     'h:' .. hash, gen)
   if ARGV[6] ~= '' then
-    redis.call('HSET', sch, 'paused', ARGV[6])
+    pause()
   end
-  redis.call('SADD', KEYS[4], ARGV[7])
-  announce()
+  redis.call('SADD', KEYS[4], ARGV[8])
+  announce(KEYS[2], KEYS[3], ARGV[8])
   return 'restored'
 end
 
@@ -35,7 +38,7 @@ if not head[4] or tonumber(head[4]) < floor then
   learned = true
 end
 if ARGV[6] ~= '' and not head[5] then
-  redis.call('HSET', sch, 'paused', ARGV[6])
+  pause()
   learned = true
 end
 if head[2] == hash then
@@ -52,6 +55,6 @@ if head[2] == hash then
   end
 end
 if learned then
-  announce()
+  announce(KEYS[2], KEYS[3], ARGV[8])
 end
 return learned and 'raised' or 'known'

@@ -6,7 +6,7 @@
 --       7… as the request names them by index
 -- ARGV  1 request (JSON): group, routed, lease_ms, now, entries; an entry has
 --         id, inv (key index), event (JSON text), kind, replay (the dead letter that it stands for, or ''),
---         and `dead` (flat dead-letter fields) or `drop`, or a list `owed`:
+--         and `dead` (flat dead-letter fields, without inv) or `drop`, or a list `owed`:
 --         app, slot, ready, sch, hist (key indexes; 0: none), obsolete (flat history fields, should it end unadmitted),
 --         and for a claim at once: token, descriptor (JSON text), revision
 -- Answers a list per entry: {'dropped'} | {'dead'} | {'exists'} | per invocation owed:
@@ -57,9 +57,18 @@ local function place(entry, inv, owed)
   return answer
 end
 
+-- Only a mark makes it a replay: anybody can write an entry that says so.
+local function is_replay(entry)
+  return redis.call('HGET', marks, entry.replay) == entry.id
+end
+
 local function route(entry)
   if entry.dead then
     bury(dead_letters, entry.dead)
+    if is_replay(entry) then
+      -- It was never begun here, and its letter must not count as running for ever.
+      redis.call('HDEL', marks, entry.replay)
+    end
     close(entry.id)
     return { 'dead' }
   end
@@ -78,8 +87,7 @@ local function route(entry)
     return { 'exists' }
   end
   if entry.replay ~= '' then
-    -- Only a mark makes it a replay: anybody can write an entry that says so.
-    if redis.call('HGET', marks, entry.replay) ~= entry.id then
+    if not is_replay(entry) then
       close(entry.id)
       return { 'dropped' }
     end

@@ -180,3 +180,12 @@ def test_many_fields_are_dropped_in_several_steps(ready_desk: Desk) -> None:
 def test_an_account_of_nothing(desk: Desk) -> None:
     assert desk.closings.accounts([(APP, SCHEDULE)]) == [None]
     assert desk.closings.recorded(APP, SCHEDULE) == (None, {})
+
+
+def test_what_is_closed_counts_as_settled_for_people_and_not_for_what_is_owed(ready_desk: Desk) -> None:
+    ready_desk.publish(T0 - 7000)
+    ready_desk.close(T0)
+    ready_desk.close(T0 - 3600, T0 - 60)
+    head = ready_desk.definitions.heads([(APP, SCHEDULE)])[APP, SCHEDULE]
+    assert (head.closed_until, head.settled_mark, head.settled_until) == (T0, T0, T0 - 7000)
+    assert ready_desk.publish(T0 - 30).verdict is PublishVerdict.PUBLISHED

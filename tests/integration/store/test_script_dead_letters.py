@@ -173,3 +173,21 @@ def test_a_manual_run_is_replayed_as_one(desk: Desk, letters: DeadLetters) -> No
     assert (letter.schedule, letter.target) == (SCHEDULE, f"{APP}/{SCHEDULE}")
     desk.end(replayed(desk, letters, letter))
     assert [item["kind"] for item in desk.history(schedule=SCHEDULE)] == ["manual", "manual"]
+
+
+def test_a_replay_that_a_worker_cannot_take_lets_its_letter_go(desk: Desk, letters: DeadLetters) -> None:
+    bury(desk)
+    [letter] = all_of(letters)
+    letters.replay(letter.id)
+    [entry] = desk.read()
+    desk.route(RouteOrder(id=entry.id, dead=("v", "1", "reason", "too-large", "replayable", "0"), replay=letter.id))
+    assert [(item.reason, item.replaying) for item in all_of(letters)] == [("too-large", ""), ("exhausted", "")]
+    assert letters.replay(letter.id)[0] is LetterVerdict.REPLAYED
+
+
+def test_an_entry_that_only_says_it_is_a_replay_ends_none(desk: Desk, letters: DeadLetters) -> None:
+    bury(desk)
+    [letter] = all_of(letters)
+    _, message = letters.replay(letter.id)
+    desk.route(RouteOrder(id="9-9", dead=("v", "1", "reason", "too-large", "replayable", "0"), replay=letter.id))
+    assert letters.replay(letter.id) == (LetterVerdict.RUNNING, message)

@@ -8,6 +8,8 @@ import pytest
 from support.storedesk import APP, LEASE_MS, SCHEDULE, T0, T0_MS, Desk, check_indexes
 
 from relayctl.core.lifecycle import Claim, Kind, Slot
+from relayctl.core.occurrence import from_epoch
+from relayctl.store.history import History
 from relayctl.store.invocations import ClaimRefusal, EndVerdict
 from relayctl.store.stream import Grant
 
@@ -190,3 +192,19 @@ def test_a_claim_made_while_routing_is_decided_alike(shop: Desk, overlap: str, e
         run(shop, entries[1].id, "queue", now_ms=T0_MS + 10)
     assert json.loads(wanted.descriptor)["overlap"] == overlap
     assert Slot(SLOT).schedule == SCHEDULE
+
+
+def test_who_asks_hears_which_run_waits_for_another(shop: Desk) -> None:
+    first, second = arrive(shop, 0), arrive(shop, 1)
+    claim = run(shop, first, "queue")
+    assert ask(shop, second, "queue") is ClaimRefusal.WAITING
+    assert [live_state(shop, first, 0), live_state(shop, second, 1)] == ["claimed", "waiting"]
+    shop.end(claim)
+    assert live_state(shop, second, 1) == "ready"
+
+
+def live_state(desk: Desk, message: str, number: int) -> str | None:
+    now = from_epoch(T0 + 60)
+    found = History(desk.client, desk.keys).evidence(APP, SCHEDULE, [T0 + number], now=now, workers=[])
+    assert found is not None
+    return found.live[message].state

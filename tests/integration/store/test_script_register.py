@@ -183,3 +183,14 @@ def test_many_proposals_are_answered_in_order(desk: Desk) -> None:
     assert {verdict for verdict, _ in answers} == {Verdict.CREATED}
     heads = desk.definitions.heads((APP, item.schedule) for item in proposals)
     assert {name: head.hash for name, head in heads.items()} == {(APP, item.schedule): item.hash for item in proposals}
+
+
+def test_what_a_removed_schedule_published_goes_with_it_unless_it_comes_back(desk: Desk) -> None:
+    desk.register("h1")
+    desk.publish()
+    published = desk.keys.published(APP, SCHEDULE)
+    assert desk.client.pttl(published) == -1
+    desk.remove(1)
+    assert 0 < int(desk.client.pttl(published)) <= int(desk.client.pttl(desk.keys.schedule(APP, SCHEDULE)))  # type: ignore[arg-type]
+    desk.register("h1", mode=Mode.EDIT, held=2)
+    assert desk.client.pttl(published) == -1

@@ -131,3 +131,16 @@ def test_replicas_are_asked_in_the_same_breath(desk: Desk, monkeypatch: pytest.M
     assert (answer.verdict, answer.is_safe) == (PublishVerdict.PUBLISHED, False)
     [(_, answer)] = stream.publish([occurrence()], "t", now_ms=T0_MS)
     assert answer.is_safe
+
+
+def test_a_pause_comes_back_with_its_end(desk: Desk) -> None:
+    offer(desk, replace(REMEMBERED, paused_at=T0 - 50, paused_until=T0 + 50))
+    offer(desk, replace(REMEMBERED, schedule="open", paused_at=T0 - 50))
+    heads = desk.definitions.heads([(APP, SCHEDULE), (APP, "open")])
+    assert [(head.paused_at, head.paused_until) for head in heads.values()] == [(T0 - 50, T0 + 50), (T0 - 50, None)]
+
+
+def test_a_pause_that_was_forgotten_alone_comes_back_with_its_end(desk: Desk) -> None:
+    offer(desk, REMEMBERED)
+    offer(desk, replace(REMEMBERED, paused_at=T0 - 50, paused_until=T0 + 50))
+    assert (record(desk)["paused"], record(desk)["paused_until"]) == (str(T0 - 50), str(T0 + 50))

@@ -6,6 +6,7 @@ import json
 import shutil
 from datetime import datetime
 
+import pytest
 from support.fleet import Fleet, await_true, replace_file
 
 
@@ -65,6 +66,7 @@ def test_retries_come_when_their_backoff_ends_and_the_last_failure_leaves_one_de
     assert len(failed) == 3
 
 
+@pytest.mark.slow
 def test_what_was_never_admitted_ends_obsolete_when_its_app_is_removed(fleet: Fleet) -> None:
     tree = fleet.tree
     tree.nightly("other")

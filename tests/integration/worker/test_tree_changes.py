@@ -231,6 +231,7 @@ def test_a_directory_that_is_no_app_any_more_is_broken_and_not_removed(fleet: Fl
     assert worker.told("app-removed") == []
 
 
+@pytest.mark.slow
 def test_an_app_that_is_broken_at_the_start_keeps_its_place_in_the_registry(fleet: Fleet) -> None:
     fleet.tree.app("app", EVERY_SECOND)
     fleet.tree.nightly("other")

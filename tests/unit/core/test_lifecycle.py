@@ -97,6 +97,11 @@ def claim(slot: str, event: str, descriptor: Descriptor = PINNED) -> Claim:
     return Claim(message="1-0", app="shop", slot=Slot(slot), token="t", attempt=1, descriptor=descriptor, event=event)
 
 
+def test_an_invocation_that_is_claimed_again_is_another_claim() -> None:
+    lost = claim("@nightly", "{}")
+    assert lost.key != replace(lost, token="u", attempt=2).key
+
+
 def test_an_external_event_reaches_the_handler_as_it_came() -> None:
     assert claim("jobs.run", '{ "a":1 ,"a":2}').payload() == '{ "a":1 ,"a":2}'
 
@@ -109,5 +114,5 @@ def test_an_occurrence_reaches_the_handler_with_the_pinned_input(slot: str, sour
     assert json.loads(claim(slot, event, replace(PINNED, input=None)).payload()) == expected
 
 
-def test_the_key_of_a_claim_names_app_message_and_slot() -> None:
-    assert claim("@nightly", "{}").key == "shop|1-0|@nightly"
+def test_the_key_of_a_claim_names_app_message_slot_and_token() -> None:
+    assert claim("@nightly", "{}").key == "shop|1-0|@nightly|t"

@@ -302,7 +302,7 @@ def checkpoint(name: str, floor: int, **changes: Any) -> Checkpoint:
 
 
 def test_checkpoints_are_kept_by_epoch(box: Box) -> None:
-    first = [checkpoint("a", 1), checkpoint("b", 2, paused_at=7)]
+    first = [checkpoint("a", 1), checkpoint("b", 2, paused_at=7, paused_until=9)]
     box.outbox.keep("e1", first)
     box.outbox.keep("e1", [checkpoint("a", 5)], gone=[("app", "c")])
     assert box.outbox.checkpoints(other_than="e1") == []

@@ -14,7 +14,8 @@ from support.broker import Proxy
 
 from relayctl.core.lifecycle import Claim
 from relayctl.core.model import App
-from relayctl.errors import BrokerUnavailable
+from relayctl.core.occurrence import Occurrence
+from relayctl.errors import BrokerRefused, BrokerUnavailable
 from relayctl.host.clock import SystemClock
 from relayctl.store.connect import Target, connect
 from relayctl.store.definitions import Definitions
@@ -209,3 +210,21 @@ def test_a_stop_gives_back_what_was_granted_without_being_known(intake: Intake) 
     assert (intake.places.started, intake.places.free) == ([], 3)
     [message] = intake.client.xrange(intake.keys.events)
     assert intake.client.hget(intake.keys.invocations(message[0]), "s:app|jobs.on") == "ready|0|"
+
+
+def test_a_batch_that_cannot_be_judged_keeps_no_places(intake: Intake) -> None:
+    intake.emit(2)
+    firing = Occurrence(
+        app="app", schedule="tick", handler="jobs.on", scheduled_at=datetime(2027, 1, 15, tzinfo=UTC), gen=1
+    )
+    intake.client.xadd(intake.keys.events, {"event": firing.to_envelope()})
+    registry = intake.keys.schedule("app", "tick")
+    intake.client.set(registry, "of another type")
+    for _ in range(3):
+        with pytest.raises(BrokerRefused):
+            intake.consumer.step()
+    assert (intake.places.free, intake.places.started) == (3, [])
+    intake.client.delete(registry)
+    intake.consumer.step()
+    assert [json.loads(claim.event)["id"] for claim in intake.places.started] == [0, 1]
+    assert intake.places.free == 1

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from support.workbench import Workbench, every, generation
 
+from relayctl.store.controls import Controls
 from relayctl.store.definitions import Mode, Proposal
 from relayctl.worker.registrar import ADOPT_AFTER_S
 
@@ -169,3 +170,16 @@ def test_a_flushed_registry_is_told_what_it_was(bench: Workbench) -> None:
     assert before.isdisjoint(bench.published())
     assert [fact.restored for fact in bench.told("state-restored")] == [1]
     assert bench.told("state-lost") == []
+
+
+def test_the_end_of_a_pause_of_a_removed_schedule_is_looked_at_once(bench: Workbench) -> None:
+    bench.app("app", "name: tick, every: 1s", "name: other, every: 60s")
+    bench.look()
+    now = bench.now()
+    bench.client.hset(bench.keys.schedule("app", "tick"), mapping={"paused": now - 100, "paused_until": now - 50})
+    bench.registrar._controls = Controls(bench.client, bench.keys)
+    bench.registrar.withdraw([NAME])
+    assert bench.registrar.heads[NAME].paused_until == now - 50
+    bench.registrar.end_pauses(bench.now() * 1000)
+    assert NAME not in bench.registrar.heads
+    assert "paused" not in bench.head()
