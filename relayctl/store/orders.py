@@ -195,7 +195,9 @@ class Orders:
 
     def state_of(self, started: Started) -> RunState:
         """How far a run is. One whose traces are gone is `forgotten`."""
+        # A run goes from the stream into its hash: asked for in that order, it cannot slip by between the questions.
         with translate():
+            is_there = bool(self._client.xrange(self._keys.events, started.message, started.message))
             text: Any = self._client.hget(
                 self._keys.invocations(started.message), f"s:{started.app}|{started.slot.text}"
             )
@@ -203,8 +205,6 @@ class Orders:
             record = self._record(started)
             if record:
                 return RunState(state=record.get("verdict", ""), attempts=_number(record), record=record)
-            with translate():
-                is_there = bool(self._client.xrange(self._keys.events, started.message, started.message))
             return RunState(state="waiting" if is_there else "forgotten", attempts=0, record={})
         state, attempts, _ = text.split("|", 2)
         if state == "claimed":
