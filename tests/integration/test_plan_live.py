@@ -139,7 +139,7 @@ def test_a_broken_template_is_held_with_its_place(fleet: Fleet, ask: Callable[..
     worker = fleet.start()
     file = folder / "template.yaml"
     replace_file(file, file.read_text().replace("0 * * * *", "61 * * * *"))
-    line = next(number for number, text in enumerate(file.read_text().splitlines(), 1) if "61" in text)
+    line = next(number for number, text in enumerate(file.read_text().splitlines(), 1) if "61 *" in text)
     worker.await_told("app-broken", within_s=10)
     await_fact(lambda: "Held" in ask("status").out, "status does not hear of it", 5)
     status = document(ask("status", "--format", "json"), "status")
