@@ -7,7 +7,6 @@ import platform
 import secrets
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -44,6 +43,7 @@ from relayctl.worker.executor import Executor
 from relayctl.worker.fleettime import FleetTime
 from relayctl.worker.health import BeatClock
 from relayctl.worker.leftovers import Leftovers
+from relayctl.worker.loops import Loops
 from relayctl.worker.options import Options
 from relayctl.worker.peers import Peers
 from relayctl.worker.poison import Poison
@@ -68,15 +68,6 @@ _BROKER_WAIT_S = 10.0
 """How long a stop waits, once nothing runs any more, for a broker that is away to take the ends."""
 _POLL_S = 0.05
 _LOOPS = ("scheduler", "claimer", "consumer", "reconciler")
-
-
-@dataclass(slots=True)
-class _Loop:
-    name: str
-    body: Callable[[threading.Event], None]
-    wake: Callable[[], None]
-    stop: threading.Event
-    thread: threading.Thread | None = None
 
 
 class Worker:
@@ -134,7 +125,7 @@ class Worker:
         self.consumer = self._make_consumer()
         self.auditor = self._make_auditor()
         self._watch = None if watch is None else watch(self.reconciler.hint)
-        self._loops: list[_Loop] = []
+        self._loops = Loops()
         self._executor_thread = threading.Thread(target=self.executor.run, name="executor")
         self._told_limits: set[str] = set()
         self._refused: dict[str, str] = {}
@@ -159,14 +150,14 @@ class Worker:
             )
         )
         self._tell_next()
-        self._add("scheduler", self.scheduler.run, self.scheduler.wake)
-        self._add("retrier", self.rescue.retrier.run, self.rescue.retrier.wake)
-        self._add("claimer", self.claimer.run, self.claimer.wake)
-        self._add("consumer", self.consumer.run, lambda: None)
-        self._add("reconciler", self.reconciler.run, self.reconciler.wake)
-        self._add("auditor", self.auditor.run, self.auditor.wake)
+        self._loops.start("scheduler", self.scheduler.run, self.scheduler.wake)
+        self._loops.start("retrier", self.rescue.retrier.run, self.rescue.retrier.wake)
+        self._loops.start("claimer", self.claimer.run, self.claimer.wake)
+        self._loops.start("consumer", self.consumer.run, lambda: None)
+        self._loops.start("reconciler", self.reconciler.run, self.reconciler.wake)
+        self._loops.start("auditor", self.auditor.run, self.auditor.wake)
         if self._watch is not None:
-            self._add("watch", self._watch.run, lambda: None)
+            self._loops.start("watch", self._watch.run, lambda: None)
 
     def _tell_next(self) -> None:
         """Say what will run: the soonest firings, since a large tree has too many."""
@@ -205,11 +196,8 @@ class Worker:
     def beats(self) -> dict[str, tuple[bool, float]]:
         """Whether each loop lives, and when it last came round (monotonic): also in passes that failed."""
         return {
-            loop.name: (
-                loop.thread is not None and (loop.thread.is_alive() or loop.stop.is_set()),
-                self._beats[loop.name].beat_at if loop.name in self._beats else self._clock.monotonic(),
-            )
-            for loop in list(self._loops)
+            name: (lives, self._beats[name].beat_at if name in self._beats else self._clock.monotonic())
+            for name, lives in self._loops.alive().items()
         }
 
     def passes(self) -> dict[str, float]:
@@ -223,22 +211,13 @@ class Worker:
 
     def dead_loop(self) -> str | None:
         """The name of a loop that has ended although nobody stopped it, or None."""
-        for loop in self._loops:
-            if loop.thread is not None and not loop.thread.is_alive() and not loop.stop.is_set():
-                return loop.name
-        return None if self._executor_thread.is_alive() else "executor"
+        return self._loops.dead() or (None if self._executor_thread.is_alive() else "executor")
 
     def _first_pass(self) -> None:
         try:
             self.reconciler.step()
         except BrokerError as error:
             self._emit(LoopFailed(loop="reconciler", reason=error.message))
-
-    def _add(self, name: str, body: Callable[[threading.Event], None], wake: Callable[[], None]) -> None:
-        loop = _Loop(name=name, body=body, wake=wake, stop=threading.Event())
-        loop.thread = threading.Thread(target=body, args=(loop.stop,), name=name)
-        self._loops.append(loop)
-        loop.thread.start()
 
     # Stopping
 
@@ -261,7 +240,7 @@ class Worker:
         began = self._clock.monotonic()
         self._emit(Draining(reason=reason, running=len(self.executor.running()), limit=self._options.drain))
         self.claimer.stop_claiming()
-        self._end("watch", "reconciler", "scheduler", "consumer", "auditor", "retrier")
+        self._loops.end("watch", "reconciler", "scheduler", "consumer", "auditor", "retrier")
         self.rescue.close()
         if not self.claimer.is_broken:
             self._leave()
@@ -273,7 +252,7 @@ class Worker:
         if self._executor_thread.is_alive():
             self._executor_thread.join()
         self._settles_by(self._clock.monotonic() + _AFTER_KILL_S, lambda: self.claimer.is_broken)
-        self._end("claimer")
+        self._loops.end("claimer")
         self._client.close()
         self._reader.close()
         self._emit(
@@ -299,16 +278,6 @@ class Worker:
     def _is_idle(self) -> bool:
         """Whether nothing runs any more, and only a broker that is away keeps what ended from being recorded."""
         return self.claimer.is_broken and not self.executor.is_busy()
-
-    def _end(self, *names: str) -> None:
-        ending = [loop for loop in self._loops if loop.name in names]
-        for loop in ending:
-            loop.stop.set()
-            loop.wake()
-        for loop in ending:
-            if loop.thread is not None:
-                loop.thread.join()
-        self._loops = [loop for loop in self._loops if loop not in ending]
 
     def _leave(self) -> None:
         try:
