@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,10 +17,49 @@ if TYPE_CHECKING:
 
     import redis
     from support.broker import BrokerFactory, PrivateBroker
+    from support.cluster import Cluster
 
 # The developer's own settings must not steer a test, nor reach a process it starts.
 for _name in [name for name in os.environ if name.startswith("RELAYCTL_")]:
     del os.environ[_name]
+
+# Without kept byte code each test process rewrites every assertion anew, and each program it starts compiles the package.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# What starts processes and waits for them comes first, so that no long test begins when the others have ended.
+_LONGEST_FIRST = ("fault", "acceptance", "integration/worker", "integration/control", "integration", "property")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--broker=cluster` gives the tests that need no more than a server three nodes of a Cluster instead."""
+    parser.addoption("--broker", choices=("embedded", "cluster"), default="embedded", help="what `broker` is")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Name the marker of tests that `--broker=cluster` leaves out."""
+    config.addinivalue_line("markers", "one_server: looks into the connections to a single server")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what cannot run on the broker that was asked for, and begin with what may take long."""
+    if config.getoption("--broker") == "cluster":
+        left_out = [item for item in items if item.get_closest_marker("one_server")]
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
+    items.sort(key=_order)
+
+
+def _order(item: pytest.Item) -> tuple[float, int]:
+    limit = item.get_closest_marker("timeout")
+    allowed_s = float(limit.args[0]) if limit is not None and limit.args else 0.0
+    return -allowed_s, _rank(item.path.parent)
+
+
+@cache
+def _rank(folder: Path) -> int:
+    name = folder.relative_to(Path(__file__).parent).as_posix()
+    return next((rank for rank, first in enumerate(_LONGEST_FIRST) if name.startswith(first)), len(_LONGEST_FIRST))
 
 
 @pytest.fixture
@@ -30,9 +71,13 @@ def short_dir() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def broker() -> Iterator[PrivateBroker]:
+def broker(request: pytest.FixtureRequest) -> Iterator[PrivateBroker | Cluster]:
     """The server of this test process. Tests that kill theirs use `broker_factory`."""
     from support.broker import BrokerFactory
+
+    if request.config.getoption("--broker") == "cluster":
+        yield request.getfixturevalue("cluster")
+        return
 
     path = Path(tempfile.mkdtemp(prefix="rl-"))
     factory = BrokerFactory(path)
@@ -40,6 +85,20 @@ def broker() -> Iterator[PrivateBroker]:
         yield factory()
     finally:
         factory.close()
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """Three nodes of a Cluster for this test process; nobody kills them."""
+    from support.cluster import Cluster
+
+    path = Path(tempfile.mkdtemp(prefix="rl-"))
+    made = Cluster(path)
+    try:
+        yield made
+    finally:
+        made.close()
         shutil.rmtree(path, ignore_errors=True)
 
 

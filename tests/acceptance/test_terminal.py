@@ -58,13 +58,12 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
     app = tmp_path / "apps" / "many"
     app.mkdir(parents=True)
     (app / "work.py").write_text("def run(event):\n    pass\n")
-    schedules = "".join(f'  - {{name: s{n}, handler: work.run, cron: "{n % 60} 3 * * *"}}\n' for n in range(2000))
+    schedules = "".join(f'  - {{name: s{n}, handler: work.run, cron: "{n % 60} 3 * * *"}}\n' for n in range(300))
     (app / "template.yaml").write_text(
         f"runtime: python\nevents:\n  - {{handler: work.run, pattern: {{name: [x]}}}}\nschedules:\n{schedules}"
     )
-    with subprocess.Popen(
-        command("inspect", "--all"), cwd=tmp_path, env=plain(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "pipesize": 4096}  # holds less than is written
+    with subprocess.Popen(command("inspect", "--all"), cwd=tmp_path, env=plain(), **streams) as process:
         assert process.stdout is not None and process.stderr is not None
         process.stdout.readline()
         process.stdout.close()

@@ -25,7 +25,7 @@ def test_a_stop_with_the_broker_down(frail_fleet: Fleet, own_broker: PrivateBrok
     worker = fleet.start()
     fleet.pass_time(1)
     own_broker.kill()
-    worker.await_told("scheduler-changed", state="offline", within_s=15)
+    worker.await_told("scheduler-changed", state="offline")
     assert worker.stop(within_s=20) == 0
     assert worker.noise == []
     own_broker.restart()
@@ -53,7 +53,7 @@ def test_a_broker_killed_and_restarted_loses_and_doubles_nothing(frail_fleet: Fl
     fleet.pass_time(3)
     own_broker.kill()
     # Only with the server surely away for a while do all loops meet its absence.
-    workers[0].await_told("loop-failed", loop="claimer", within_s=10)
+    workers[0].await_told("loop-failed", loop="claimer")
     own_broker.restart()
     last = fleet.pass_time(4)
     assert [worker.stop() for worker in workers] == [0, 0]
@@ -81,12 +81,12 @@ def test_a_silent_broker_that_answers_again(frail_fleet: Fleet, own_broker: Priv
     await_true(lambda: fleet.tree.runs("begin"), "the handler does not begin")
     os.kill(own_broker.pid, signal.SIGSTOP)
     for worker in workers:
-        worker.await_told("loop-failed", loop="claimer", within_s=12)
-    workers[0].await_told("scheduler-changed", state="offline", within_s=12)
-    await_true(lambda: lease_is_over(workers), "the clock stands still", within_s=12)
+        worker.await_told("loop-failed", loop="claimer")
+    workers[0].await_told("scheduler-changed", state="offline")
+    await_true(lambda: lease_is_over(workers), "the clock stands still")
     os.kill(own_broker.pid, signal.SIGCONT)
     last = fleet.pass_time(3)
-    fleet.await_idle(within_s=25)
+    fleet.await_idle()
     assert [worker.stop() for worker in workers] == [0, 0]
     each_second_once(fleet, first, last)
     assert [line["what"] for line in fleet.tree.runs() if line["id"] == "long"] == ["begin", "end"]
@@ -109,7 +109,7 @@ def test_a_flush_while_serving(frail_fleet: Fleet) -> None:
     since = fleet.registry()["from"]
     fleet.client.flushall()
     flushed_at = fleet.now()
-    workers[0].await_told("state-restored", within_s=10)
+    workers[0].await_told("state-restored")
     last = fleet.pass_time(7)
     assert [worker.stop() for worker in workers] == [0, 0]
     assert fleet.registry()["from"] == since

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from support.broker import await_fact, is_running
+from support.forker import forker
 
 from relayctl.core.occurrence import epoch_seconds, instant_from_text
 from relayctl.store.connect import Target, connect
@@ -24,6 +25,8 @@ from relayctl.store.stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from support.forker import Forked
 
 PROGRAM = Path(__file__).with_name("worker_process.py")
 
@@ -129,16 +132,22 @@ class ServeProcess:
     """One `relayctl serve`. `facts` grows while it runs; every line it logs must be one."""
 
     def __init__(self, arguments: list[str], environ: Mapping[str, str], cwd: Path) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, str(PROGRAM), *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=cwd,
-            env={name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ} | dict(environ),
-            start_new_session=True,
-        )
+        environ = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ} | dict(environ)
+        self.process: subprocess.Popen[str] | Forked
+        if any(name.startswith("TEST_") for name in environ):
+            # Changed parts are changed before others import them, so that is a program of its own.
+            self.process = subprocess.Popen(
+                [sys.executable, str(PROGRAM), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                cwd=cwd,
+                env=environ,
+                start_new_session=True,
+            )
+        else:
+            self.process = forker().start(arguments, environ, cwd)
         self.facts: list[dict[str, Any]] = []
         self.noise: list[str] = []
         self._news = threading.Condition()
@@ -175,7 +184,7 @@ class ServeProcess:
             if fact["event"] == event and all(fact.get(name) == value for name, value in fields.items())
         ]
 
-    def await_told(self, event: str, *, within_s: float = 15.0, count: int = 1, **fields: Any) -> dict[str, Any]:
+    def await_told(self, event: str, *, within_s: float = 40.0, count: int = 1, **fields: Any) -> dict[str, Any]:
         """Wait until that has been told `count` times since the start; the last of them."""
         with self._news:
             is_told = self._news.wait_for(
@@ -256,6 +265,7 @@ class Fleet:
         *flags: str,
         apps: Path | None = None,
         adopt_after_s: float | None = None,
+        grace_s: float | None = None,
         is_watch_silent: bool = False,
         state: Path | None = None,
         wait: bool = True,
@@ -270,6 +280,8 @@ class Fleet:
         if redis:
             arguments += ["--redis", redis]
         environ = {} if adopt_after_s is None else {"TEST_ADOPT_AFTER_S": str(adopt_after_s)}
+        if grace_s is not None:
+            environ["TEST_GRACE_S"] = str(grace_s)
         if is_watch_silent:
             environ["TEST_SILENT_WATCH"] = "1"
         worker = ServeProcess(arguments, environ, self.root)
@@ -309,21 +321,21 @@ class Fleet:
 
     # --- waiting ---
 
-    def await_instant(self, at: int, *, app: str = "app", schedule: str = "tick", within_s: float = 15.0) -> None:
+    def await_instant(self, at: int, *, app: str = "app", schedule: str = "tick", within_s: float = 40.0) -> None:
         """Wait until the highest published instant is `at` or later."""
         key = self.keys.schedule(app, schedule)
         await_fact(
             lambda: int(self.client.hget(key, "hw") or 0) >= at, f"{app}/{schedule} does not come to {at}", within_s
         )
 
-    def await_idle(self, within_s: float = 20.0) -> None:
+    def await_idle(self, within_s: float = 40.0) -> None:
         """Wait until the stream is empty: everything that was published has ended."""
         await_fact(lambda: self.backlog() == 0, "unfinished work stays behind", within_s)
 
     def pass_time(self, seconds: float, app: str = "app", schedule: str = "tick") -> int:
         """Wait until that many more seconds of a schedule with `every: 1s` are published; the last instant."""
         at = self.now() + int(seconds)
-        self.await_instant(at, app=app, schedule=schedule, within_s=seconds + 15)
+        self.await_instant(at, app=app, schedule=schedule, within_s=seconds + 40)
         return at
 
     def close(self) -> None:
@@ -341,7 +353,7 @@ def each_second_once(fleet: Fleet, first: int, last: int, app: str = "app", sche
     assert odd == {}, "handlers did not run exactly once"
 
 
-def await_true(is_true: Callable[[], object], otherwise: str, within_s: float = 10.0) -> float:
+def await_true(is_true: Callable[[], object], otherwise: str, within_s: float = 30.0) -> float:
     """`await_fact` under a name of its own for tests that import only this module."""
     return await_fact(is_true, otherwise, within_s)
 

@@ -179,13 +179,13 @@ def test_a_restart_that_fails_is_told_and_tried_again_ever_more_slowly(broker_fa
     sound, made.embedded._binary = made.embedded._binary, replace(made.embedded._binary, path=broken)
     made.embedded.watch(listen)
     os.kill(made.pid, signal.SIGKILL)
-    assert told.get(timeout=5)[0].kind == "lost"
-    failures = [told.get(timeout=5) for _ in range(4)]
+    assert told.get(timeout=30)[0].kind == "lost"
+    failures = [told.get(timeout=30) for _ in range(4)]
     assert all("out of order" in event.error.message for event, _ in failures)
     gaps = [later - earlier for (_, earlier), (_, later) in itertools.pairwise(failures)]
     assert gaps[2] > 0.2, gaps
     made.embedded._binary = sound
-    event, _ = told.get(timeout=5)
+    event, _ = told.get(timeout=30)
     while event.kind == "failed":
-        event, _ = told.get(timeout=5)
+        event, _ = told.get(timeout=30)
     assert (event.kind, event.endpoint.owner) == ("started", True)
