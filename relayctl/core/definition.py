@@ -86,6 +86,14 @@ class Generation:
             yield at
             at = firing.trigger.next_after_s(at)
 
+    def next_owed(self, after: int, until: int | None, firing: Firing) -> int | None:
+        """The first instant of this generation in (`after`, `until`], in epoch seconds."""
+        if firing.trigger is None:
+            return None
+        first, last = self._bounds(after, until)
+        at = firing.trigger.next_after_s(first)
+        return at if at is not None and at <= last else None
+
     def latest_owed(self, after: int, until: int, firing: Firing) -> int | None:
         """The last instant of this generation in (`after`, `until`], in epoch seconds."""
         if firing.trigger is None:
@@ -103,6 +111,11 @@ class Generation:
         first = max(after, -(-self.from_ms // 1000) - 1)
         last = _FOREVER if self.to_ms is None else -(-self.to_ms // 1000) - 1
         return first, last if until is None else min(last, until)
+
+
+def is_newer_spec(text: str) -> bool:
+    """Whether a newer relayctl wrote this spec, so that it says nothing here."""
+    return bool(text) and json.loads(text)["v"] > SPEC_VERSION
 
 
 @lru_cache(maxsize=16_384)

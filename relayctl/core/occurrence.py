@@ -24,6 +24,7 @@ VERDICT_SOURCE = "relay.verdict"
 """The source of the events that tell of verdicts, where an event rule names it."""
 ENVELOPE_VERSION = 1
 _INSTANT = re.compile(r"(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2}):(\d{2})Z", re.ASCII)
+_COMPACT = json.JSONEncoder(separators=(",", ":")).encode
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -85,7 +86,7 @@ class Occurrence:
 
     def to_envelope(self) -> str:
         """The JSON text of the stream entry's `event` field."""
-        return json.dumps(
+        return _COMPACT(
             {
                 "v": ENVELOPE_VERSION,
                 "source": SCHEDULE_SOURCE,
@@ -97,8 +98,7 @@ class Occurrence:
                 "gen": self.gen,
                 **({"by": self.by} if self.by else {}),
                 **({"marks": list(self.marks)} if self.marks else {}),
-            },
-            separators=(",", ":"),
+            }
         )
 
     def to_payload(self, schedule_input: str | None) -> str:
@@ -109,7 +109,7 @@ class Occurrence:
         }
         if schedule_input is not None:
             payload["input"] = json.loads(schedule_input)
-        return json.dumps(payload, separators=(",", ":"))
+        return _COMPACT(payload)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from relayctl.worker.poison import Poison
     from relayctl.worker.recovery import Recovery
 
-_LATE = timedelta(seconds=1)
+_LATE_MS = 1000
 _DONE = frozenset({PublishVerdict.PUBLISHED, PublishVerdict.DUPLICATE, PublishVerdict.SETTLED, PublishVerdict.PAUSED})
 
 
@@ -99,7 +99,7 @@ class Publisher:
                 scheduled_at=from_epoch(at),
                 gen=generation.gen,
                 by=self._passed_over.by,
-                marks=_marks(due, _lateness(job, at, now_ms)),
+                marks=_marks(due, _late_ms(job, at, now_ms)),
             )
             for job, due in passes
             for at, generation in due.firings
@@ -175,13 +175,13 @@ class Publisher:
         return True
 
     def _tell(self, job: Job, at: int, answer: Publication, due: Due, now_ms: int) -> None:
-        scheduled_at = from_epoch(at)
         if answer.verdict is PublishVerdict.DUPLICATE:
-            self._emit(Duplicate(app=job.app, schedule=job.schedule, scheduled_at=scheduled_at, entry=answer.entry))
+            self._emit(Duplicate(app=job.app, schedule=job.schedule, scheduled_at=from_epoch(at), entry=answer.entry))
         if answer.verdict is not PublishVerdict.PUBLISHED:
             return
-        late = _lateness(job, at, now_ms)
-        marks = _marks(due, late)
+        scheduled_at = from_epoch(at)
+        late_ms = _late_ms(job, at, now_ms)
+        late, marks = timedelta(milliseconds=late_ms), _marks(due, late_ms)
         self._emit(
             Published(
                 app=job.app,
@@ -208,9 +208,9 @@ def _key(item: Occurrence) -> tuple[str, str, int]:
     return item.app, item.schedule, epoch_seconds(item.scheduled_at)
 
 
-def _lateness(job: Job, at: int, now_ms: int) -> timedelta:
-    return timedelta(milliseconds=max(0, now_ms - job.due_ms(at)))
+def _late_ms(job: Job, at: int, now_ms: int) -> int:
+    return max(0, now_ms - job.due_ms(at))
 
 
-def _marks(due: Due, late: timedelta) -> tuple[str, ...]:
-    return ("caught_up",) if due.is_catch_up else ("late",) if late > _LATE else ()
+def _marks(due: Due, late_ms: int) -> tuple[str, ...]:
+    return ("caught_up",) if due.is_catch_up else ("late",) if late_ms > _LATE_MS else ()

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from relayctl.store.failure import reply_lost
@@ -22,8 +23,11 @@ _INCLUDE = re.compile(r"^--@include (\w+)$", re.MULTILINE)
 
 Arguments = tuple[Sequence[str], Sequence[str | int | float]]
 """KEYS and ARGV of one run."""
-Command = Sequence[str | int]
-"""A plain command that rides along behind the runs of a batch."""
+Command = Sequence[str | int | float]
+"""A plain command, by itself or behind the runs of a batch."""
+_WRITE_BYTES = 16_384
+_MOST_AGAIN = 3
+"""A namespace may have moved to a node that does not know the script, and move again meanwhile."""
 
 
 @cache
@@ -46,10 +50,18 @@ def digest(name: str) -> str:
 class Scripts:
     """Runs scripts on one client. Errors of the library pass through: callers stand inside `failure.translate`."""
 
-    __slots__ = ("_client",)
+    __slots__ = ("_client", "_held")
 
     def __init__(self, client: redis.Redis) -> None:
         self._client = client
+        # Of `heldtime.HeldRedis`, which would import the library here.
+        self._held: Callable[[], int] | None = getattr(client, "instant_ms", None)
+
+    def instant(self, given: int | None) -> int | str:
+        """The argument for a script's `now`: empty, so that the server's TIME counts, unless it is given or held."""
+        if given is not None:
+            return given
+        return "" if self._held is None else self._held()
 
     def run(self, name: str, keys: Sequence[str], args: Sequence[str | int | float]) -> Any:
         """One run, one round trip."""
@@ -58,40 +70,59 @@ class Scripts:
         try:
             return self._client.evalsha(digest(name), len(keys), *keys, *args)
         except NoScriptError:
-            self._client.script_load(source(name))
+            self._load(name, keys[0])
             return self._client.evalsha(digest(name), len(keys), *keys, *args)
 
-    def run_many(self, name: str, runs: Sequence[Arguments], *, then: Command | None = None) -> list[Any]:
+    def run_many(self, name: str, runs: Iterable[Arguments], *, then: Sequence[Command] = ()) -> list[Any]:
         """Many runs in one round trip; an answer may be an exception of the library instead of a reply.
 
-        `then` follows on the same connection, and its answer comes last. Raises ReplyLost where the runs were sent
-        and their answers did not come.
+        Runs are sent while more of them are made, so that the server is not idle meanwhile. The commands of `then`
+        follow on the same connection, and their answers come last. Raises ReplyLost where runs were sent and their
+        answers did not come.
         """
-        if not runs:
-            return []
-        from redis.exceptions import NoScriptError
+        from redis.exceptions import MovedError, NoScriptError
 
-        answers = self._pipelined(name, runs, then)
-        lost = [i for i in range(len(runs)) if isinstance(answers[i], NoScriptError)]
-        if lost:
-            self._client.script_load(source(name))
-            again = self._pipelined(name, [runs[i] for i in lost], then)
-            for i, answer in zip(lost, again[: len(lost)], strict=True):
+        made, answers = self._pipelined(name, runs, then)
+        for _ in range(_MOST_AGAIN):
+            left = [i for i in range(len(made)) if isinstance(answers[i], (NoScriptError, MovedError))]
+            if not left:
+                break
+            key = made[left[0]][0][0]
+            if isinstance(answers[left[0]], MovedError):
+                # The client follows its own commands, and remembers where they led.
+                self._client.exists(key)
+            else:
+                self._load(name, key)
+            _, again = self._pipelined(name, [made[i] for i in left], then)
+            for i, answer in zip(left, again[: len(left)], strict=True):
                 answers[i] = answer
-            answers[len(runs) :] = again[len(lost) :]
+            answers[len(made) :] = again[len(left) :]
         return answers
 
-    def _pipelined(self, name: str, runs: Sequence[Arguments], then: Command | None) -> list[Any]:
+    def _load(self, name: str, key: str) -> None:
+        """Give the script to the server of that key; in a Cluster others may be down, and need not know it."""
+        client: Any = self._client
+        node_of = getattr(client, "get_node_from_key", None)
+        where = {} if node_of is None else {"target_nodes": node_of(key)}
+        client.execute_command("SCRIPT LOAD", source(name), **where)
+
+    def _pipelined(
+        self, name: str, runs: Iterable[Arguments], then: Sequence[Command]
+    ) -> tuple[list[Arguments], list[Any]]:
+        remaining = iter(runs)
+        first = next(remaining, None)
+        if first is None:
+            return [], []
+        made: list[Arguments] = []
+        return made, self.send(first[0][0], _commands(digest(name), chain((first,), remaining), made, then))
+
+    def send(self, key: str, commands: Iterable[Command]) -> list[Any]:
+        """Plain commands in one round trip, on one connection to the server of `key`; answers as of `run_many`."""
         # Packed by hand: the library's own pipeline costs twice as much per command, and refuses scripts on a Cluster.
-        pool = self._pool_for(runs[0][0][0])
+        pool = self._pool_for(key)
         connection = pool.get_connection()
-        sha = digest(name)
         try:
-            commands: list[Sequence[Any]] = [("EVALSHA", sha, len(keys), *keys, *args) for keys, args in runs]
-            if then is not None:
-                commands.append(then)
-            parts = [part for command in commands for part in connection.pack_command(*command)]
-            return _exchanged(connection, parts, len(commands))
+            return _exchanged(connection, commands)
         except BaseException:
             # Replies may still be on their way: this connection must never serve another command.
             connection.disconnect()
@@ -101,18 +132,25 @@ class Scripts:
 
     def _pool_for(self, key: str) -> Any:
         node_of = getattr(self._client, "get_node_from_key", None)
-        client = self._client if node_of is None else node_of(key).redis_connection
+        cluster: Any = self._client
+        client = self._client if node_of is None else cluster.get_redis_connection(node_of(key))
         return client.connection_pool
 
 
-def _exchanged(connection: Any, parts: Sequence[bytes], count: int) -> list[Any]:
+def _commands(sha: str, runs: Iterable[Arguments], made: list[Arguments], then: Sequence[Command]) -> Iterator[Command]:
+    for run in runs:
+        made.append(run)
+        keys, args = run
+        yield "EVALSHA", sha, len(keys), *keys, *args
+    yield from then
+
+
+def _exchanged(connection: Any, commands: Iterable[Sequence[Any]]) -> list[Any]:
     from redis.exceptions import BusyLoadingError, ConnectionError, ResponseError, TimeoutError  # noqa: A004
 
     answers: list[Any] = []
     try:
-        # One write: the library makes one per part.
-        connection.send_packed_command([b"".join(parts)])
-        for _ in range(count):
+        for _ in range(_send(connection, commands)):
             try:
                 answers.append(connection.read_response())
             except ResponseError as error:
@@ -123,3 +161,21 @@ def _exchanged(connection: Any, parts: Sequence[bytes], count: int) -> list[Any]
     except (ConnectionError, TimeoutError) as error:
         raise reply_lost(error) from error
     return answers
+
+
+def _send(connection: Any, commands: Iterable[Sequence[Any]]) -> int:
+    """Send commands in few writes (the library makes one per part), and count them."""
+    # The library's own way to the same function looks at each of some forty arguments in Python first.
+    from hiredis import pack_command
+
+    count, waiting, size = 0, [], 0
+    for command in commands:
+        packed = pack_command(tuple(command))
+        waiting.append(packed)
+        count, size = count + 1, size + len(packed)
+        if size >= _WRITE_BYTES:
+            connection.send_packed_command([b"".join(waiting)])
+            waiting, size = [], 0
+    if waiting:
+        connection.send_packed_command([b"".join(waiting)])
+    return count

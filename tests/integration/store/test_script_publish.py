@@ -10,6 +10,7 @@ from support.storedesk import APP, SCHEDULE, T0, T0_MS, Desk, occurrence
 
 from relayctl.errors import BrokerError
 from relayctl.store.connect import connect
+from relayctl.store.definitions import Mode, Proposal
 from relayctl.store.stream import Publication, PublishVerdict
 
 if TYPE_CHECKING:
@@ -32,11 +33,11 @@ def put(desk: Desk, **fields: int) -> None:
 def test_published_appends_the_envelope_and_records_the_instant(ready_desk: Desk) -> None:
     answer = ready_desk.publish(T0)
     assert answer.verdict is PublishVerdict.PUBLISHED
-    assert answer.highest_before is None
     assert list(ready_desk.entries()) == [answer.entry]
     assert ready_desk.entries()[answer.entry]["event"] == occurrence(T0).to_envelope()
     assert ready_desk.stream.highest_published([(APP, SCHEDULE), (APP, "other")]) == [T0, None]
-    assert ready_desk.publish(T0 + 60).highest_before == T0
+    ready_desk.publish(T0 + 60)
+    assert ready_desk.stream.highest_published([(APP, SCHEDULE)]) == [T0 + 60]
     assert ready_desk.stream.backlog() == 2
 
 
@@ -141,8 +142,8 @@ def test_an_explicit_act_passes_early_pause_and_floor_but_no_interval(ready_desk
 
 
 def test_the_highest_published_never_decreases(ready_desk: Desk) -> None:
-    assert ready_desk.publish(T0 + 10).highest_before is None
-    assert ready_desk.publish(T0).highest_before == T0 + 10
+    ready_desk.publish(T0 + 10)
+    assert ready_desk.publish(T0).verdict is PublishVerdict.PUBLISHED
     assert ready_desk.stream.highest_published([(APP, SCHEDULE)]) == [T0 + 10]
 
 
@@ -186,9 +187,9 @@ def test_many_publications_are_answered_in_order(ready_desk: Desk) -> None:
     asked = [occurrence(T0 + number) for number in range(1100)]
     answers = list(ready_desk.stream.publish(asked, "w1", now_ms=T0_MS + 2_000_000))
     assert [item for item, _ in answers] == asked
-    assert [answer.highest_before for _, answer in answers if isinstance(answer, Publication)][1:] == [
-        epoch_seconds(item.scheduled_at) for item in asked[:-1]
-    ]
+    entries = ready_desk.entries()
+    told = [answer.entry for _, answer in answers if isinstance(answer, Publication)]
+    assert [entries[entry]["event"] for entry in told] == [item.to_envelope() for item in asked]
     assert ready_desk.stream.backlog() == 1100
 
 
@@ -208,3 +209,25 @@ def test_racing_publishers_make_one_entry_per_instant(ready_desk: Desk, broker: 
     assert answers.count(PublishVerdict.PUBLISHED) == 40
     assert answers.count(PublishVerdict.DUPLICATE) == 120
     assert len({item["occurrence_id"] for item in ready_desk.envelopes()}) == ready_desk.stream.backlog() == 40
+
+
+def test_three_thousand_that_are_due_at_once_are_published_once(desk: Desk, broker: PrivateBroker) -> None:
+    names = [f"s{number}" for number in range(3000)]
+    proposals = [
+        Proposal(app=APP, schedule=name, mode=Mode.START, hash="h1", spec="spec of h1", held_gen=0) for name in names
+    ]
+    desk.definitions.register(proposals, T0_MS - 60_000)
+    firings = [occurrence(T0, schedule=name) for name in names]
+
+    def race(token: str) -> list[str]:
+        client = connect(broker.target)
+        try:
+            answers = Desk(client).stream.publish(firings, token, now_ms=T0_MS)
+            return [answer.verdict.value for _, answer in answers if isinstance(answer, Publication)]
+        finally:
+            client.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(race, ["w1", "w2"])
+    assert all({one, other} == {"published", "duplicate"} for one, other in zip(first, second, strict=True))
+    assert len({item["occurrence_id"] for item in desk.envelopes()}) == desk.stream.backlog() == 3000
