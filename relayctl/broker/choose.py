@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from relayctl.broker.binary import no_broker_running
 from relayctl.broker.supervise import EmbeddedBroker, Endpoint
 from relayctl.errors import BrokerUnavailable
-from relayctl.store.connect import Target, ping
+from relayctl.store.connect import Kind, Target, ping
 
 if TYPE_CHECKING:
     from relayctl.host.clock import Clock
@@ -56,6 +56,9 @@ def _ping_named(target: Target) -> None:
     try:
         ping(target)
     except BrokerUnavailable as error:
+        if target.kind is Kind.SENTINEL:
+            # Its own help knows more: whether the name is wrong, or the primary is down.
+            raise
         raise BrokerUnavailable(
             error.message,
             help="start it or correct --redis (RELAYCTL_REDIS_URL); without a URL, serve starts an embedded broker",

@@ -6,6 +6,8 @@ Target, translate, check_server and their like are offered from here too, so tha
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, cast
 
 import redis
@@ -15,6 +17,7 @@ from redis.retry import Retry
 
 from relayctl.errors import BrokerUnavailable, UsageError
 from relayctl.store.failure import is_retryable, to_broker_error, translate
+from relayctl.store.heldtime import HeldRedis, Instant
 from relayctl.store.server import ServerFacts, check_server, measure_offset
 from relayctl.store.target import Kind, Target
 
@@ -76,25 +79,30 @@ def connect(
     connect_timeout_s: float = CONNECT_TIMEOUT_S,
     timeout_s: float = COMMAND_TIMEOUT_S,
     client_name: str | None = None,
+    instant: Instant | None = None,
 ) -> redis.Redis:
     """A client for `target` that connects on first use. `close` it when done.
 
     A `reader` may block for `block_s` on the server; never block longer or for ever on any client. A Cluster
-    client is returned under the same type: it answers the same commands, but its pipelines run no scripts.
+    client is returned under the same type: it answers the same commands, but its pipelines run no scripts. With
+    `instant` the broker's time is held by the caller, on one server alone.
     """
     options = _socket_options(role, block_s, connect_timeout_s, timeout_s) | _login(target)
     if client_name is not None:
         options["client_name"] = client_name
+    if instant is not None and target.kind in {Kind.CLUSTER, Kind.SENTINEL}:
+        raise ValueError("time is held on one server, not on a group of them")
     if target.kind is Kind.CLUSTER:
         return _cluster(target, options)
     options["retry"] = Retry(NoBackoff(), 0)
     options["db"] = target.db
     if target.kind is Kind.SENTINEL:
         return _sentinel(target, options)
+    make: Callable[..., redis.Redis] = redis.Redis if instant is None else partial(HeldRedis, instant=instant)
     if target.kind is Kind.UNIX:
-        return redis.Redis(unix_socket_path=target.path, **options)
+        return make(unix_socket_path=target.path, **options)
     [(host, port)] = target.hosts
-    client = redis.Redis(host=host, port=port, **options, **_tls(target))
+    client = make(host=host, port=port, **options, **_tls(target))
     # Connections are made on first use, so the class can still be chosen.
     client.connection_pool.connection_class = _TlsConnection if target.tls else _TcpConnection
     return client
@@ -154,21 +162,23 @@ def _tls(target: Target) -> dict[str, Any]:
 
 
 def _sentinel(target: Target, options: dict[str, Any]) -> redis.Redis:
-    from redis.sentinel import Sentinel
+    from relayctl.store.sentinel import LOOKUP_TIMEOUT_S, Sentinels
 
-    asking = {name: options[name] for name in ("socket_connect_timeout", "retry", "maint_notifications_config")}
-    asking |= {
-        # A lookup is short; the long wait of a reader must not delay a failover.
-        "socket_timeout": options["socket_connect_timeout"],
+    within_s = min(options["socket_connect_timeout"], LOOKUP_TIMEOUT_S)
+    asking = {
+        "retry": options["retry"],
+        "maint_notifications_config": options["maint_notifications_config"],
+        "socket_connect_timeout": within_s,
+        "socket_timeout": within_s,
         "decode_responses": True,
         "username": target.sentinel_username,
         "password": target.sentinel_password,
     }
     # The library has no annotations here.
-    sentinel = Sentinel(  # type: ignore[no-untyped-call]
+    sentinels = Sentinels(  # type: ignore[no-untyped-call]
         list(target.hosts), sentinel_kwargs=asking | _tls(target), **options, **_tls(target)
     )
-    return cast("redis.Redis", sentinel.master_for(target.service))  # type: ignore[no-untyped-call]
+    return cast("redis.Redis", sentinels.master_for(target.service))  # type: ignore[no-untyped-call]
 
 
 def _cluster(target: Target, options: dict[str, Any]) -> redis.Redis:

@@ -40,6 +40,20 @@ _PASSING = (
 )
 # Whitelisted: what is not known to be about the arguments is taken for the server's state, and costs no firing.
 _ABOUT_ARGUMENTS = re.compile(r"^user_script:|not an integer|not a valid|out of range|exceeds maximum|invalid .*length")
+
+
+class NoPrimary(library.ConnectionError):
+    """No Sentinel names a primary that is up; the text says what each of them answers."""
+
+    def __init__(self, answers: str, *, way_out: str = "wait for the fail-over, or look at the Sentinels") -> None:
+        super().__init__(answers)
+        self.way_out = way_out
+
+
+class SentinelRefused(library.AuthenticationError):
+    """Every Sentinel refuses the login."""
+
+
 LIBRARY_ERRORS = (library.RedisError, library.RedisClusterException)
 
 
@@ -52,8 +66,9 @@ def is_retryable(error: BaseException) -> bool:
     if isinstance(error, _PASSING):
         return True
     if isinstance(error, library.RedisClusterException):
-        # What the client says when no node of the cluster answers.
-        return "cannot be connected" in str(error)
+        cause = _behind(error)
+        # What the client says when no node of the cluster answers; why not, it says beneath.
+        return "cannot be connected" in str(error) if cause is error else is_retryable(cause)
     if not isinstance(error, library.ResponseError):
         return False
     words = str(error).split()
@@ -78,11 +93,22 @@ class translate:  # noqa: N801  used like a function: `with translate():`
     ) -> None:
         if isinstance(error, LIBRARY_ERRORS):
             raise to_broker_error(error, self._broker) from error
+        if isinstance(error, UnicodeEncodeError):
+            # Met before anything was sent: an argument of a command line may hold any bytes.
+            raise ArgumentsRefused("only UTF-8 can be sent to the broker", help="write it in UTF-8") from error
 
 
 def to_broker_error(error: Exception, broker: str = "the broker") -> BrokerError:
     """The error of ours for a library error met at `broker` (a display text, without secrets)."""
+    error = _behind(error)
     reason = _one_line(error)
+    if isinstance(error, SentinelRefused):
+        return BrokerRefused(
+            f"{broker}: no Sentinel takes the login: {reason}",
+            help="give sentinel_username and sentinel_password in the broker URL, percent-encoded",
+        )
+    if isinstance(error, NoPrimary):
+        return BrokerUnavailable(f"{broker}: no Sentinel names a primary: {reason}", help=error.way_out)
     if isinstance(error, _REFUSED_LOGIN):
         return BrokerRefused(
             f"{broker} refused the user or the password",
@@ -109,6 +135,13 @@ def reply_lost(error: Exception) -> ReplyLost:
     """The error for a connection that failed between a command and its answer."""
     plain = to_broker_error(error)
     return ReplyLost(plain.message, help=plain.help)
+
+
+def _behind(error: Exception) -> Exception:
+    """What a client of a Cluster met at its nodes, where it says so."""
+    cause = error.__cause__
+    is_wrapped = isinstance(error, library.RedisClusterException) and isinstance(cause, library.RedisError)
+    return cause if is_wrapped and isinstance(cause, Exception) else error
 
 
 def _one_line(error: Exception) -> str:

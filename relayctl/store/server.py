@@ -31,6 +31,8 @@ class ServerFacts:
     mode: str
     is_replica: bool
     pid: int | None
+    replicas: int = 0
+    """How many replicas were in step with it at that moment."""
 
     @property
     def version_text(self) -> str:
@@ -81,6 +83,7 @@ def check_server(client: redis.Redis) -> ServerFacts:
         mode=mode,
         is_replica=info.get("role") == "slave",
         pid=int(pid) if pid is not None else None,
+        replicas=_in_step(info),
     )
 
 
@@ -98,6 +101,12 @@ def _check_mode(client: redis.Redis, mode: str) -> None:
             raise BrokerUnsuitable(
                 "the broker URL leads to a node of a Cluster", help="write it as redis+cluster://HOST:PORT"
             )
+
+
+def _in_step(info: dict[str, Any]) -> int:
+    # One line per replica: slave0, slave1, …
+    lines = (info.get(f"slave{number}") for number in range(int(info.get("connected_slaves") or 0)))
+    return sum("online" in str(line) for line in lines)
 
 
 def _info(client: redis.Redis) -> dict[str, Any]:

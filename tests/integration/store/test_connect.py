@@ -26,6 +26,8 @@ from relayctl.store.connect import (
     translate,
 )
 
+pytestmark = pytest.mark.one_server
+
 CA = "ca=%2Fetc%2Fca.pem"
 LAYOUT = "10.0.0.1:26379,[::1]:5"
 
