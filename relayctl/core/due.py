@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from relayctl.core.definition import Firing, Generation
 from relayctl.core.forecast import count_runs
@@ -31,7 +32,8 @@ class Timeline:
     __slots__ = ("_parts",)
 
     def __init__(self, generations: Sequence[Generation]) -> None:
-        ordered = sorted(generations, key=lambda item: item.from_ms)
+        # By number: of a restored registry the head may reach further back than one that it has replaced.
+        ordered = sorted(generations, key=lambda item: item.gen)
         self._parts = tuple((generation, Firing.from_spec(generation.spec)) for generation in ordered)
 
     @property
@@ -46,7 +48,11 @@ class Timeline:
 
     def next_after(self, at: int, until: int | None = None) -> FiringOf | None:
         """The first firing after `at` (and not after `until`)."""
-        return next(self.between(at, until), None)
+        for generation, firing in self._parts:
+            following = generation.next_owed(at, until, firing)
+            if following is not None:
+                return following, generation
+        return None
 
     def between(self, after: int, until: int | None = None) -> Iterator[FiringOf]:
         """The firings in (`after`, `until`], oldest first."""
@@ -71,6 +77,12 @@ class Timeline:
                 found += count_runs(firing.trigger, first, last)
         return found
 
+    def judged(self) -> tuple[Timeline, ...]:
+        """The runs of neighbouring definitions that rest on this evaluator and zone data: the others' firings are not
+        known here."""
+        runs = groupby(self._parts, lambda part: part[1].is_comparable)
+        return tuple(Timeline([generation for generation, _ in run]) for is_ours, run in runs if is_ours)
+
     def since(self, at: int) -> Timeline:
         """Without the definitions that ended at or before this instant."""
         kept = [item for item in self.generations if item.to_ms is None or item.to_ms > at * 1000]
@@ -92,25 +104,39 @@ class Due:
     passed_because: tuple[str, ...] = ()
 
 
-def due_firings(timeline: Timeline, cursor: int, now: int, policy: CatchUp, horizon: int = DAY_S) -> Due:
-    """The firings in (`cursor`, `now`] that a pass takes; all in epoch seconds, `horizon` in seconds."""
-    owed = timeline.between(cursor, now)
+def due_firings(
+    timeline: Timeline,
+    cursor: int,
+    now: int,
+    policy: CatchUp,
+    horizon: int = DAY_S,
+    *,
+    until: int | None = None,
+    spread: int = 0,
+) -> Due:
+    """The firings in (`cursor`, `now`] that a pass takes; all in epoch seconds, `horizon` in seconds.
+
+    With jitter `until` is the last second up to which they are due, and `spread` says how many seconds after its
+    instant the first of them was.
+    """
+    until = now if until is None else until
+    owed = timeline.between(cursor, until)
     first = next(owed, None)
     if first is None:
-        return Due(firings=(), cursor=max(cursor, now))
-    if now - first[0] <= LATENESS_S:
-        return _late(first, owed, now)
+        return Due(firings=(), cursor=max(cursor, until))
+    if now - first[0] - spread <= LATENESS_S:
+        return _late(first, owed, until)
     # The edge of the horizon belongs to it.
-    edge = max(cursor, now - horizon - 1)
-    chosen = _chosen(timeline, edge, now, policy)
+    edge = min(until, max(cursor, now - horizon - 1))
+    chosen = _chosen(timeline, edge, until, policy)
     # What is chosen is always one run of neighbours, so what is not lies before and after it.
-    around = ((edge, chosen[0][0] - 1), (chosen[-1][0], now)) if chosen else ((edge, now),)
+    around = ((edge, chosen[0][0] - 1), (chosen[-1][0], until)) if chosen else ((edge, until),)
     spans = [(HORIZON, (cursor, edge)), *((f"catch_up: {policy.value}", span) for span in around)]
     ranges = [(reason, _range(timeline, after, until)) for reason, (after, until) in spans]
     passed = [(reason, found) for reason, found in ranges if found is not None]
     return Due(
         firings=chosen,
-        cursor=now,
+        cursor=until,
         is_catch_up=True,
         passed_over=tuple(found for _, found in passed),
         passed_because=tuple(reason for reason, _ in passed),

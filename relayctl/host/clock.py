@@ -12,6 +12,7 @@ from typing import Protocol
 
 # How often a thread blocked on a held clock looks at its event, in real seconds.
 _HELD_POLL_S = 0.005
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Clock(Protocol):
@@ -72,6 +73,10 @@ class HeldClock:
     def time(self) -> float:
         return self.now().timestamp()
 
+    def instant_ms(self) -> int:
+        """Wall time in whole milliseconds since 1970, as a broker's scripts are handed it."""
+        return (self.now() - _EPOCH) // timedelta(milliseconds=1)
+
     def monotonic(self) -> float:
         with self._changed:
             return self._elapsed.total_seconds()
@@ -85,8 +90,17 @@ class HeldClock:
             self._elapsed += by
             self._changed.notify_all()
 
+    def set(self, at: datetime) -> None:
+        """Let time pass until that instant, which must be aware and not earlier than now."""
+        if at.utcoffset() is None:
+            raise ValueError("a clock is set to an aware datetime")
+        self.advance(at - self.now())
+
     def step(self, by: timedelta) -> None:
-        """Set the wall clock forward or back, as an administrator or NTP would; waits do not notice."""
+        """Set the wall clock forward or back, as an administrator or NTP would; waits do not notice.
+
+        A step forward is also what a machine finds that was suspended: its monotonic clock stood still.
+        """
         with self._changed:
             self._now += by
 

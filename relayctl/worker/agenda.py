@@ -124,21 +124,31 @@ class Job:
     def take(self, now_ms: int, horizon: int = DAY_S) -> Due:
         """The firings that are due now."""
         now, cursor = now_ms // 1000, self.cursor
-        first = self.timeline.next_after(cursor)
+        first = None if self.pause is None else self.timeline.next_after(cursor)
         if self.pause is not None and first is not None and self.pause.covers(first[0]):
             # What lies behind the pause must not look like a gap as long as the pause.
             if self.pause.until is None or now < self.pause.until:
                 return Due(firings=(), cursor=cursor)
             cursor = self.pause.until - 1
-        due = due_firings(self.timeline, cursor, now, self.catch_up, horizon)
-        if self.pause is not None:
-            due = self.pause.trimmed(due)
-        if not self.jitter or not due.firings:
-            return due
-        ripe = tuple(firing for firing in due.firings if self.due_ms(firing[0]) <= now_ms)
-        if len(ripe) == len(due.firings):
-            return due
-        return replace(due, firings=ripe, cursor=due.firings[len(ripe)][0] - 1)
+        until, spread = now, 0
+        if self.jitter:
+            until, spread = self._ripe_until(cursor, now_ms), self._spread_after(cursor)
+        due = due_firings(self.timeline, cursor, now, self.catch_up, horizon, until=until, spread=spread)
+        return due if self.pause is None else self.pause.trimmed(due)
+
+    def _ripe_until(self, after: int, now_ms: int) -> int:
+        """The last second up to which everything is due: jitter is short, so little at the end is not."""
+        until = now_ms // 1000
+        latest = self.timeline.latest_between(after, until)
+        while latest is not None and self.due_ms(latest[0]) > now_ms:
+            until = latest[0] - 1
+            latest = self.timeline.latest_between(after, until)
+        return until
+
+    def _spread_after(self, cursor: int) -> int:
+        """How much later than its instant the first firing that is owed is due, in whole seconds."""
+        first = self.timeline.next_after(cursor)
+        return 0 if first is None else self.due_ms(first[0]) // 1000 - first[0]
 
 
 class Agenda:
@@ -185,6 +195,7 @@ class Agenda:
         if is_moved or armed.pause != job.pause:
             job.pause, job.cursor = armed.pause, max(job.cursor, armed.floor or job.cursor)
             self.plan(job)
+        job.cursor = _begun(job, armed.generations[-1])
         if armed.is_whole:
             job.jitter = armed.jitter
             timeline = Timeline(armed.generations).since(job.cursor)
@@ -246,6 +257,17 @@ class Agenda:
         while self._heap and self._heap[0][3] != self._heap[0][2].stamp:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
+
+
+def _begun(job: Job, head: Generation) -> int:
+    """The cursor under what is the head now.
+
+    Where the broker's time was set back, a new definition can begin before what was passed over under the one before.
+    The registry lets none begin at or before what was published or closed, so all of it is still owed.
+    """
+    if head.gen <= job.timeline.generations[-1].gen:
+        return job.cursor
+    return min(job.cursor, -(-head.from_ms // 1000) - 1)
 
 
 def _joined(old: tuple[Generation, ...], new: tuple[Generation, ...]) -> list[Generation]:

@@ -23,6 +23,17 @@ EVERY_SECOND = Timeline([generation(every(1), T0 - 10 * DAY_S)])
 MINUTELY = Timeline([generation(every(60), T0 - 10 * DAY_S)])
 
 
+def test_the_head_comes_last_though_it_reaches_back_behind_what_it_replaced() -> None:
+    """As a restored registry has it: begun anew under one number, then told of the higher one and its beginning."""
+    replaced = generation(every(60), T0, T0, gen=1)
+    head = generation(every(60), T0 - DAY_S, gen=7)
+    timeline = Timeline([head, replaced])
+    assert timeline.generations == (replaced, head)
+    assert timeline.next_after(T0 - 60) == (T0, head)
+    assert timeline.latest_between(T0 - DAY_S, T0 + 59) == (T0, head)
+    assert timeline.count(T0 - 120, T0 + 60) == 3
+
+
 def test_every_instant_of_a_short_gap_is_taken_oldest_first() -> None:
     due = due_firings(EVERY_SECOND, T0, T0 + 3, CatchUp.NONE)
     assert (instants(due), due.cursor, due.is_catch_up, due.passed_over) == (

@@ -48,6 +48,22 @@ def test_held_clock_refuses_naive_starts_and_going_back():
         HeldClock(START).advance(timedelta(seconds=-1))
 
 
+def test_set_lets_time_pass_until_an_instant():
+    clock = HeldClock(START)
+    clock.set((START + timedelta(hours=2)).astimezone(timezone(timedelta(hours=5))))
+    assert (clock.now(), clock.monotonic()) == (START + timedelta(hours=2), 7200.0)
+    with pytest.raises(ValueError, match="only advances"):
+        clock.set(START)
+    with pytest.raises(ValueError, match="aware"):
+        clock.set(datetime(2026, 3, 2))
+
+
+def test_the_instant_is_exact_however_far_from_1970():
+    clock = HeldClock(datetime(2099, 1, 1, tzinfo=UTC))
+    clock.advance(timedelta(milliseconds=1))
+    assert clock.instant_ms() == int(datetime(2099, 1, 1, tzinfo=UTC).timestamp()) * 1000 + 1
+
+
 def test_step_moves_the_wall_clock_alone():
     clock = HeldClock(START)
     clock.step(timedelta(hours=-1))

@@ -187,3 +187,29 @@ def test_catch_up_leaves_what_a_pause_covers_to_the_pause() -> None:
     assert still.firings == ()
     assert [(first - T0, last - T0) for first, last in still.passed_over] == [(60, 599)]
     assert set(still.passed_because) == {"catch_up: latest"}
+
+
+def test_a_definition_that_begins_before_the_cursor_owes_from_its_beginning() -> None:
+    """The broker's time was set back, and then somebody edited the schedule."""
+    book = agenda()
+    job = book.arm(armed(generation(every(3600), T0 - 7200)))
+    job.cursor = T0 + 900
+    book.arm(armed(generation(every(60), T0 + 300, gen=2)))
+    assert (job.cursor, job.next_at) == (T0 + 299, T0 + 300)
+    book.arm(armed(generation(every(60), T0 + 300, gen=2), jitter=timedelta(seconds=5)))
+    assert job.cursor == T0 + 299
+
+
+def test_a_spread_longer_than_a_minute_is_no_lateness() -> None:
+    hourly = generation(every(3600), T0 - 7200)
+    job = agenda().arm(armed(hourly, jitter=timedelta(minutes=25), catch_up=CatchUp.NONE, settled_until=T0 - 1))
+    at = job.next_at
+    assert at is not None
+    due_ms = job.due_ms(at)
+    assert due_ms - at * 1000 > 60_000
+    assert job.take(due_ms - 1).firings == ()
+    found = job.take(due_ms)
+    assert [instant for instant, _ in found.firings] == [at]
+    assert (found.is_catch_up, found.passed_over) == (False, ())
+    late = job.take(due_ms + 61_000)
+    assert (late.firings, late.passed_over) == ((), ((at, at),))
