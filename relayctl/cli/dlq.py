@@ -59,20 +59,25 @@ def list_letters(
 
 @app.command()
 def show(context: typer.Context, letter: Letter) -> None:
-    """Show one dead letter: why, how often it was tried, its contract and its event."""
+    """Show one dead letter: why, how often it was tried, what it printed last, its contract and its event."""
     from relayctl import api
     from relayctl.cli.desk import Desk, to_json
     from relayctl.cli.exits import harmless
     from relayctl.cli.fleet import place_of
+    from relayctl.core.lifecycle import Slot
     from relayctl.host.clock import SystemClock
     from relayctl.render import dlq as render
 
     desk = Desk(context)
     with api.orders(place_of(desk.settings), SystemClock()) as orders:
         found = orders.letter(letter)
+    kept = None
+    if found.app and found.slot:
+        with api.logs(place_of(desk.settings), SystemClock()) as logs:
+            kept = logs.last_attempt(found.app, Slot(found.slot), found.message)
     desk.deliver({
-        "text": lambda: harmless(render.show_text(found)),
-        "json": lambda: to_json(render.show_document(found)),
+        "text": lambda: harmless(render.show_text(found, kept)),
+        "json": lambda: to_json(render.show_document(found, kept)),
     })  # fmt: skip
 
 

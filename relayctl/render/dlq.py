@@ -8,12 +8,17 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from relayctl.core.deadletter import DeadLetter
+from relayctl.core.lifecycle import Slot
 from relayctl.core.occurrence import instant_text
+from relayctl.core.output import KeptOutput, look_command
 from relayctl.render.instants import span_short, utc_text
+from relayctl.render.logs import last_lines
 from relayctl.render.table import columns
 
 SHOWN_OF_AN_EVENT = 4096
 """How much of an event `show` prints, in characters."""
+SHOWN_LINES = 10
+"""How many of the last lines of output."""
 
 
 def text(letters: Sequence[DeadLetter], now: datetime, *, total: int, evicted: int, width: int) -> str:
@@ -31,8 +36,8 @@ def text(letters: Sequence[DeadLetter], now: datetime, *, total: int, evicted: i
     return f"{lines}{noun}{shown}{gone}\n"
 
 
-def show_text(letter: DeadLetter) -> str:
-    """Everything about one letter."""
+def show_text(letter: DeadLetter, kept: KeptOutput | None = None) -> str:
+    """Everything about one letter, and the last lines that the last attempt printed, as far as they are kept."""
     rows = [
         ("what", letter.target or "(unknown)"),
         ("reason", _reason(letter)),
@@ -42,6 +47,7 @@ def show_text(letter: DeadLetter) -> str:
         ("message", letter.message),
         ("worker", letter.worker),
         ("replay", _replay(letter)),
+        ("output", _output(letter, kept)),
         ("contract", letter.descriptor),
         ("event", _event(letter)),
     ]
@@ -58,19 +64,21 @@ def document(letters: Sequence[DeadLetter], *, total: int, evicted: int) -> dict
     }
 
 
-def show_document(letter: DeadLetter) -> dict[str, Any]:
-    """A versioned document of one letter, with its contract, and its event as text."""
+def show_document(letter: DeadLetter, kept: KeptOutput | None = None) -> dict[str, Any]:
+    """A versioned document of one letter, with its contract, its event as text, and what was printed last."""
     return {
         "v": 1,
         **_fields(letter),
         "descriptor": _decoded(letter.descriptor),
         "event": letter.event,
+        "output": None if kept is None else kept.text,
     }
 
 
 def _row(letter: DeadLetter, now: datetime) -> tuple[str, ...]:
     running = f"replayed now as message {letter.replaying}" if letter.replaying else ""
-    detail = "; ".join(part for part in (running, letter.detail) if part)
+    newer = "written by a newer relayctl" if letter.is_newer else ""
+    detail = "; ".join(part for part in (newer, running, letter.detail) if part)
     return (
         letter.id,
         span_short(max(now - letter.at, timedelta(0))),
@@ -113,6 +121,14 @@ def _replay(letter: DeadLetter) -> str:
     if not letter.is_replayable:
         return "not possible: it could not be used, and only its beginning was kept"
     return f"relayctl dlq replay {letter.id}"
+
+
+def _output(letter: DeadLetter, kept: KeptOutput | None) -> str:
+    if kept is None:
+        return ""
+    look = look_command(letter.app, Slot(letter.slot), letter.message, letter.scheduled_at)
+    lines = last_lines(kept, SHOWN_LINES)
+    return "\n            ".join([look, *lines]) if lines else f"{look} (it printed nothing)"
 
 
 def _event(letter: DeadLetter) -> str:

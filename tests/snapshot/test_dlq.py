@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,6 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from relayctl.core.deadletter import DeadLetter, letter_of
 from relayctl.core.lifecycle import Descriptor
+from relayctl.core.output import KeptOutput
 from relayctl.render import dlq as render
 
 NOW = datetime(2026, 9, 29, 10, 15, tzinfo=UTC)
@@ -89,6 +91,26 @@ def test_list_document(golden: SnapshotAssertion) -> None:
 @pytest.mark.parametrize("case", SINGLE)
 def test_show(case: str, golden: SnapshotAssertion) -> None:
     assert render.show_text(SINGLE[case]) == golden
+
+
+def test_show_with_output(golden: SnapshotAssertion) -> None:
+    lines = "".join(f"row {number}\tof 12\n" for number in range(12))
+    kept = KeptOutput(
+        app="billing",
+        slot=FIRING.slot,
+        message=FIRING.message,
+        token="t",
+        handler=FIRING.handler,
+        attempt=3,
+        allowed=3,
+        scheduled_at=FIRING.scheduled_at,
+        worker=FIRING.worker,
+        started_ms=1,
+        outcome="failed",
+        text=lines + "no line end",
+    )
+    silent = replace(kept, text="")
+    assert render.show_text(FIRING, kept) + render.show_text(FIRING, silent) == golden
 
 
 def test_show_document(golden: SnapshotAssertion) -> None:
