@@ -16,6 +16,7 @@ from relayctl.core.lifecycle import Kind, Slot
 from relayctl.core.model import App
 from relayctl.core.names import is_name
 from relayctl.core.occurrence import (
+    ENVELOPE_VERSION,
     MANUAL_SOURCE,
     VERDICT_SOURCE,
     InvalidClaim,
@@ -102,11 +103,14 @@ def route_entry(
 
 def _replayed(fields: Mapping[str, str], text: str) -> Routing:
     """One invocation again. Its message was judged when it came first, and the broker knows which replays are real."""
-    app, slot = fields.get("app", ""), fields.get("slot", "")
-    if not is_name(app) or not slot:
-        return _dead("structure", "a replay names its app and slot", text)
+    app, slot, letter = fields.get("app", ""), fields.get("slot", ""), fields["replay"]
+    # Without a letter there is nothing to ask the broker for, and whoever writes the entry would choose what runs.
+    if not (is_name(app) and slot and letter):
+        return _dead("structure", "a replay names its app, slot and dead letter", text)
+    if not (_is_unicode(slot) and _is_unicode(letter)):
+        return _dead("not-utf8", "a replay names its slot and dead letter in bytes that are not UTF-8", text)
     found = Slot(slot)
-    return Owed(kind=found.kind, event=text, invocations=((app, found),), replay=fields["replay"])
+    return Owed(kind=found.kind, event=text, invocations=((app, found),), replay=letter)
 
 
 def _occurrence(event: Mapping[str, Any], text: str, check: FiringCheck) -> Routing:
@@ -123,6 +127,9 @@ def _occurrence(event: Mapping[str, Any], text: str, check: FiringCheck) -> Rout
 
 
 def _manual(event: Mapping[str, Any], text: str) -> Routing:
+    version = event.get("v")
+    if isinstance(version, int) and version > ENVELOPE_VERSION:
+        return ForNewer(version=version)
     app, schedule = event.get("app"), event.get("schedule")
     if not (isinstance(app, str) and is_name(app) and isinstance(schedule, str) and is_name(schedule)):
         return _dead("structure", "a manual run names its app and schedule", text)

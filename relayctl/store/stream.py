@@ -8,18 +8,22 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from relayctl.core.occurrence import Occurrence, epoch_seconds
+from relayctl.core.occurrence import ENVELOPE_VERSION, Occurrence, epoch_seconds
 from relayctl.errors import BrokerError, BrokerRefused
 from relayctl.store.failure import to_broker_error, translate
-from relayctl.store.keys import GROUP, ROUTED, Keys
+from relayctl.store.keys import GROUP, HANDED_OVER, PARKED, ROUTED, Keys
+from relayctl.store.replicas import confirmation, is_confirmed
 from relayctl.store.scripts import Arguments, Scripts
 
 if TYPE_CHECKING:
     import redis
 
 PUBLISH_BATCH = 500
-ACK_WITHIN_MS = 1000
-"""How long a publication waits for its replicas; well below the client's own patience."""
+_HIGHEST_VERSION = 999_999
+"""A forged version may have thousands of digits."""
+_PUBLISH_STEP = 50
+_HANDED_OVER_IDLE_MS = 100
+"""Of several that look at the same moment one takes what was handed over."""
 
 
 class PublishVerdict(Enum):
@@ -36,14 +40,10 @@ class PublishVerdict(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """The answer to one intent; `highest_before` is the highest instant published before it.
-
-    `is_safe` says that as many replicas hold it as were asked for.
-    """
+    """The answer to one intent; `is_safe` says that as many replicas hold it as were asked for."""
 
     verdict: PublishVerdict
     entry: str
-    highest_before: int | None
     is_safe: bool = True
 
 
@@ -113,26 +113,33 @@ class Stream:
 
         With `acks` each batch also waits until that many replicas hold it, for a second at most.
         """
-        explicit, now = "1" if is_explicit else "", "" if now_ms is None else now_ms
-        then = ("WAIT", acks, ACK_WITHIN_MS) if acks else None
+        order = (token, "1" if is_explicit else "", self._scripts.instant(now_ms))
         for start in range(0, len(occurrences), PUBLISH_BATCH):
-            batch = occurrences[start : start + PUBLISH_BATCH]
-            runs: list[Arguments] = [
-                (
-                    (
-                        self._keys.schedule(item.app, item.schedule),
-                        self._keys.published(item.app, item.schedule),
-                        self._keys.events,
-                    ),
-                    (epoch_seconds(item.scheduled_at), item.gen, token, item.to_envelope(), explicit, now),
-                )
-                for item in batch
-            ]
-            with translate():
-                replies = self._scripts.run_many("publish", runs, then=then)
-            is_safe = not acks or _acknowledged(replies.pop()) >= acks
-            for item, reply in zip(batch, replies, strict=True):
-                yield item, to_broker_error(reply) if isinstance(reply, Exception) else _publication(reply, is_safe)
+            yield from self._publish(occurrences[start : start + PUBLISH_BATCH], order, acks, _PUBLISH_STEP)
+
+    def _publish(
+        self, batch: Sequence[Occurrence], order: tuple[str, str, int | str], acks: int, step: int
+    ) -> Iterator[tuple[Occurrence, Publication | BrokerError]]:
+        parts = [batch[start : start + step] for start in range(0, len(batch), step)]
+        then = confirmation(self._keys, acks) if acks else ()
+        with translate():
+            replies = self._scripts.run_many("publish", (self._publish_run(part, order) for part in parts), then=then)
+        is_safe = not acks or is_confirmed(replies[len(parts) :], acks)
+        for part, reply in zip(parts, replies[: len(parts)], strict=True):
+            if not isinstance(reply, Exception):
+                yield from ((item, _publication(answer, is_safe)) for item, answer in zip(part, reply, strict=True))
+            elif len(part) > 1:
+                # One of them stopped the step: which, only each by itself can tell. Those before it are answered again.
+                yield from self._publish(part, order, acks, 1)
+            else:
+                yield part[0], to_broker_error(reply)
+
+    def _publish_run(self, part: Sequence[Occurrence], order: tuple[str, str, int | str]) -> Arguments:
+        keys, args = [self._keys.events], list[str | int | float](order)
+        for item in part:
+            keys += (self._keys.schedule(item.app, item.schedule), self._keys.published(item.app, item.schedule))
+            args += (epoch_seconds(item.scheduled_at), item.gen, item.to_envelope())
+        return keys, args
 
     def highest_published(self, names: Sequence[tuple[str, str]]) -> list[int | None]:
         """The highest instant published of each (app, schedule), in one round trip per batch."""
@@ -184,31 +191,67 @@ class Stream:
             return []
         return [Entry(id, fields or {}) for _, entries in (answer or {}).items() for id, fields in entries]  # noqa: A001
 
-    def take_unrouted(self, consumer: str, *, idle_ms: int, count: int = 100) -> list[Entry]:
-        """Entries that another consumer read and never routed, now pending under `consumer`.
+    def take_unrouted(
+        self, consumer: str, *, idle_ms: int, count: int = 100, with_handed_over: bool = True
+    ) -> list[Entry]:
+        """Entries that another consumer read and never routed, now pending under `consumer`; those that a
+        reader handed over only `with_handed_over`.
 
         Whatever was deleted meanwhile is gone from the pending list too, and is not returned. A lost group holds none.
         """
         try:
-            return self._take_unrouted(consumer, idle_ms, count)
+            return self._take_unrouted(consumer, idle_ms, count, with_handed_over=with_handed_over)
         except BrokerRefused as error:
             if "NOGROUP" not in error.message and "no such key" not in error.message:
                 raise
             return []
 
-    def _take_unrouted(self, consumer: str, idle_ms: int, count: int) -> list[Entry]:
+    def park(self, entries: Mapping[str, int]) -> None:
+        """Put entries of higher versions (by id) out of the way of what can be routed, for whoever knows them."""
+        by_version: dict[int, list[Any]] = {}
+        for entry, version in entries.items():
+            by_version.setdefault(min(version, _HIGHEST_VERSION), []).append(entry)
+        with translate():
+            for version, ids in by_version.items():
+                self._client.xclaim(self._keys.events, GROUP, f"{PARKED}{version}", 0, ids, justid=True)
+
+    def hand_over(self, entries: Sequence[str]) -> None:
+        """Put these entries where a peer that can judge them takes them over."""
+        ids: list[Any] = list(entries)
+        with translate():
+            self._client.xclaim(self._keys.events, GROUP, HANDED_OVER, 0, ids, justid=True)
+
+    def parked(self) -> int:
+        """How many entries only a newer worker can route."""
+        from redis.exceptions import ResponseError
+
+        with translate():
+            try:
+                consumers: Any = self._client.xinfo_consumers(self._keys.events, GROUP)
+            except ResponseError:
+                # Without a stream or a group nothing was ever read.
+                return 0
+        return sum(int(item["pending"]) for item in consumers if _is_for_newer(item["name"]))
+
+    def _take_unrouted(self, consumer: str, idle_ms: int, count: int, *, with_handed_over: bool) -> list[Entry]:
         with translate():
             others: list[Any] = self._client.xinfo_consumers(self._keys.events, GROUP)
             taken: list[Entry] = []
             for other in others:
-                if other["pending"] == 0 or other["name"] == ROUTED:
+                if other["pending"] == 0 or other["name"] == ROUTED or _is_for_newer(other["name"]):
                     continue
+                if len(taken) >= count:
+                    # All of it becomes one step, which must not be long however many readers have died.
+                    break
+                if other["name"] == HANDED_OVER and not with_handed_over:
+                    continue
+                idle = _idle_of(other["name"], idle_ms)
                 pending: list[Any] = self._client.xpending_range(
-                    self._keys.events, GROUP, "-", "+", count, other["name"], idle=idle_ms
+                    self._keys.events, GROUP, "-", "+", count - len(taken), other["name"], idle=idle
                 )
                 ids = [item["message_id"] for item in pending]
                 if ids:
-                    claimed: Any = self._client.xclaim(self._keys.events, GROUP, consumer, idle_ms, ids)
+                    claimed: Any = self._client.xclaim(self._keys.events, GROUP, consumer, idle, ids)
                     taken += [Entry(id, fields) for id, fields in claimed if fields]  # noqa: A001
             return taken
 
@@ -219,7 +262,7 @@ class Stream:
             "group": GROUP,
             "routed": ROUTED,
             "lease_ms": lease_ms,
-            "now": "" if now_ms is None else str(now_ms),
+            "now": str(self._scripts.instant(now_ms)),
             "entries": [plan.entry(order) for order in orders],
         }
         with translate():
@@ -227,11 +270,12 @@ class Stream:
         return answers
 
     def is_all_routed(self) -> bool:
-        """Whether every entry of the stream has been read and routed."""
+        """Whether every entry of the stream has been read and routed, as far as this version can."""
         with translate():
             length = int(self._client.xlen(self._keys.events))
             consumers: Any = self._client.xinfo_consumers(self._keys.events, GROUP) if length else []
-        return length == sum(int(item["pending"]) for item in consumers if item["name"] == ROUTED)
+        names = ((str(item["name"]), int(item["pending"])) for item in consumers)
+        return length == sum(pending for name, pending in names if name == ROUTED or _is_for_newer(name))
 
     def backlog(self) -> int:
         """Entries in the stream: what is not finished."""
@@ -245,11 +289,13 @@ class _RoutePlan:
     def __init__(self, keys: Keys) -> None:
         self._names = keys
         self.keys = [keys.events, keys.ready, keys.leases, keys.dead_letters, keys.pins, keys.dead_letter_marks]
+        self.keys.append(keys.stranded)
         self._index: dict[str, int] = {}
 
     def entry(self, order: RouteOrder) -> dict[str, Any]:
         if order.dead:
-            return {"id": order.id, "dead": order.dead, "replay": order.replay}
+            # Anybody can write that field, and bytes that are no text would stop the batch. No letter is named so.
+            return {"id": order.id, "dead": order.dead, "replay": order.replay if order.replay.isascii() else ""}
         if order.is_dropped:
             return {"id": order.id, "drop": True}
         return {
@@ -285,16 +331,18 @@ class _RoutePlan:
         return self._index[key]
 
 
+def _idle_of(consumer: str, idle_ms: int) -> int:
+    """How long what a consumer holds must have been idle before others take it."""
+    if consumer == HANDED_OVER:
+        return _HANDED_OVER_IDLE_MS
+    return 0 if consumer.startswith(PARKED) else idle_ms
+
+
+def _is_for_newer(consumer: str) -> bool:
+    version = consumer.removeprefix(PARKED)
+    return version != consumer and version.isdecimal() and int(version) > ENVELOPE_VERSION
+
+
 def _publication(reply: Sequence[Any], is_safe: bool) -> Publication:
-    verdict, entry, before = reply
-    return Publication(
-        verdict=PublishVerdict(verdict),
-        entry=entry,
-        highest_before=int(before) if before else None,
-        is_safe=is_safe,
-    )
-
-
-def _acknowledged(reply: object) -> int:
-    # A server that does not know or allow WAIT has acknowledged nothing.
-    return reply if isinstance(reply, int) else 0
+    verdict, entry = reply
+    return Publication(verdict=PublishVerdict(verdict), entry=entry, is_safe=is_safe)

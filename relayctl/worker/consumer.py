@@ -10,15 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from relayctl.core.definition import Firing
-from relayctl.core.facts import Emit, EventUnmatched, IntakeRemade, LoopFailed, MessageRejected
-from relayctl.core.lifecycle import Claim, Descriptor, Slot
+from relayctl.core.facts import Emit, EventUnmatched, Fact, IntakeRemade, LoopFailed, MessageRejected
+from relayctl.core.lifecycle import Claim, Descriptor, Kind, Slot
 from relayctl.core.occurrence import from_epoch
-from relayctl.core.routing import Dead, ForNewer, Owed, Unmatched, firing_objection, route_entry
+from relayctl.core.routing import Dead, ForNewer, Owed, Routing, Unmatched, firing_objection, route_entry
 from relayctl.errors import BrokerError
 from relayctl.store.invocations import Wanted, dead_entry
 from relayctl.store.stream import Entry, OwedInvocation, RouteOrder
 from relayctl.worker.claimer import LEASE_MS, Claimer
 from relayctl.worker.executor import Executor
+from relayctl.worker.newer import NewerTold
 
 if TYPE_CHECKING:
     from relayctl.core.occurrence import Occurrence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from relayctl.store.definitions import Definitions
     from relayctl.store.invocations import Invocations
     from relayctl.store.stream import Stream
+    from relayctl.worker.blindspot import Blindspot
     from relayctl.worker.fleettime import FleetTime
     from relayctl.worker.snapshot import Snapshot
 
@@ -35,6 +37,9 @@ UNROUTED_IDLE_MS = 5000
 _SWEEP_S = 5.0
 _BROKEN_WAIT_S = 1.0
 _KNOWN_GENERATIONS = 10_000
+_LOOK_WAIT_S = 0.1
+_LEFT_FOR_S = 60.0
+"""An entry that cannot be routed is looked at again after that."""
 
 
 class FiringChecks:
@@ -46,6 +51,13 @@ class FiringChecks:
 
     def __call__(self, claim: Occurrence) -> str | None:
         """Why the claim is no firing; None also where that cannot be judged here."""
+        if self._objection(claim) is None:
+            return None
+        # A registry that was lost numbers anew, and what is remembered of this number may be another definition.
+        self._known.pop((claim.app, claim.schedule, claim.gen), None)
+        return self._objection(claim)
+
+    def _objection(self, claim: Occurrence) -> str | None:
         spec = self._spec(claim.app, claim.schedule, claim.gen)
         if spec is None:
             return None
@@ -83,8 +95,11 @@ class Consumer:
         worker: str,
         max_bytes: int,
         emit: Emit,
+        blindspot: Blindspot | None = None,
+        has_looked: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`reader` may block in the broker, `stream` is for everything else."""
+        """`reader` may block in the broker, `stream` is for everything else; nothing is read before the worker
+        `has_looked` at its tree, and no event is judged that peers may have rules for beyond the `blindspot`."""
         self._reader = reader
         self._stream = stream
         self._invocations = invocations
@@ -96,10 +111,14 @@ class Consumer:
         self._worker = worker
         self._max_bytes = max_bytes
         self._emit = emit
+        self._blindspot = blindspot
+        self._has_looked = has_looked
         self._check = FiringChecks(definitions)
+        self._newer = NewerTold(clock, emit)
         self._sweep_at = 0.0
         self._is_broken = False
         self._unrouted: list[Entry] = []
+        self._left: dict[str, float] = {}
         self._is_group_known = False
         self.last_pass_at = clock.monotonic()
 
@@ -107,37 +126,92 @@ class Consumer:
         """Come round until `stop` is set; at most a second later it has ended."""
         while not stop.is_set():
             try:
+                if not self._has_looked():
+                    self._clock.wait(stop, _LOOK_WAIT_S)
                 self.step()
                 self._is_broken = False
-            except BrokerError as error:
-                self._tell_broken(error.message)
-                self._clock.wait(stop, _BROKEN_WAIT_S)
-            except Exception as error:  # noqa: BLE001  one entry nobody thought of must not end the intake
-                self._tell_broken(f"{type(error).__name__}: {error}")
+            except Exception as error:  # noqa: BLE001  what nobody thought of must not end the intake
+                self._tell_broken(_words(error))
                 self._clock.wait(stop, _BROKEN_WAIT_S)
 
-    def step(self) -> None:
-        """One batch: first what an earlier failure left, then what dead readers left, then what is new."""
+    def step(self, block_ms: int = BLOCK_MS) -> None:
+        """One batch: first what an earlier failure left, then what dead readers left, then what is new.
+
+        For what is new it waits up to `block_ms`, which must not be 0: that is for ever.
+        """
+        if not self._has_looked():
+            # Without its rules it would take every event for one that nobody wants.
+            return
         if not self._is_group_known:
             self._stream.ensure_group()
             self._is_group_known = True
         now = self._clock.monotonic()
         if not self._unrouted and now >= self._sweep_at:
-            self._sweep_at = now + _SWEEP_S
-            self._unrouted = self._stream.take_unrouted(self._worker, idle_ms=UNROUTED_IDLE_MS)
+            self._unrouted = self._stream.take_unrouted(
+                self._worker, idle_ms=UNROUTED_IDLE_MS, with_handed_over=self._unseen() is None
+            )
+            # There may be more of it than one look takes.
+            self._sweep_at = now if self._unrouted else now + _SWEEP_S
         if not self._unrouted:
             self._unrouted = self._reader.read(
-                self._worker, count=BATCH, block_ms=BLOCK_MS, on_remade=lambda: self._emit(IntakeRemade())
+                self._worker, count=BATCH, block_ms=block_ms, on_remade=lambda: self._emit(IntakeRemade())
             )
+        self._left = {entry: until for entry, until in self._left.items() if until > now}
+        self._unrouted = [entry for entry in self._unrouted if entry.id not in self._left]
         if self._unrouted:
-            self._route(self._unrouted)
+            self._route_all(self._unrouted)
             self._unrouted = []
         self.last_pass_at = self._clock.monotonic()
 
+    def _route_all(self, entries: Sequence[Entry]) -> None:
+        """Route a batch in one step, or where that fails for good each entry by itself: one must not hold up others."""
+        try:
+            self._route(entries)
+        except Exception as error:
+            # Whatever it is, it may be about one entry alone.
+            if _is_passing(error):
+                raise
+            reasons = self._route_one_by_one(entries) if len(entries) > 1 else {entries[0].id: _words(error)}
+            if len(reasons) == len(entries) > 1:
+                # Then it is hardly about any of them.
+                raise
+            self._leave(reasons)
+
+    def _route_one_by_one(self, entries: Sequence[Entry]) -> dict[str, str]:
+        """The ids of those for which it fails for good, and why."""
+        reasons: dict[str, str] = {}
+        for entry in entries:
+            try:
+                self._route([entry])
+            except Exception as error:
+                if _is_passing(error):
+                    raise
+                reasons[entry.id] = _words(error)
+        return reasons
+
+    def _leave(self, reasons: Mapping[str, str]) -> None:
+        """Leave entries where they are, pending, and look at them again after a while."""
+        until = self._clock.monotonic() + _LEFT_FOR_S
+        self._left |= dict.fromkeys(reasons, until)
+        if reasons:
+            first = next(iter(reasons))
+            others = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+            self._emit(LoopFailed(loop="consumer", reason=f"entry {first} cannot be routed: {reasons[first]}{others}"))
+
     def _route(self, entries: Sequence[Entry]) -> None:
         reserved: dict[str, int] = {}
+        newer: dict[str, int] = {}
+        news: list[Fact] = []
+        handed: list[str] = []
+        # Before the rules are taken: an app that goes live in between was still unseen, which is the safe side.
+        unseen = self._unseen()
         try:
-            orders = self._orders(entries, reserved)
+            orders = self._orders(entries, reserved, newer, news, None if unseen is None else handed)
+            self._hand_over(handed, unseen)
+            if newer:
+                # Pending under this worker's name they would stand before everything else each time it looks.
+                self._stream.park(newer)
+                self._newer.tell("entry", newer)
         except BaseException:
             # The batch is classified again and reserves anew, so nobody would ever come for these places.
             self._give_back(reserved)
@@ -150,6 +224,9 @@ class Consumer:
             # It may have been done all the same: what it granted must run now, not when its lease has ended.
             self._claimer.ask_again(_granted(orders))
             raise
+        # Only now: while the broker is away the same batch is classified again and again.
+        for fact in news:
+            self._emit(fact)
         claims = self._claims(orders, answers)
         for claim in claims:
             reserved[claim.app] -= 1
@@ -158,24 +235,45 @@ class Consumer:
         if len(claims) < sum(len(order.owed) for order in orders):
             self._claimer.wake()
 
-    def _orders(self, entries: Sequence[Entry], reserved: dict[str, int]) -> list[RouteOrder]:
-        """What to do with each entry; `reserved` counts the places taken for it by app, also where this fails."""
+    def _unseen(self) -> tuple[str, ...] | None:
+        return None if self._blindspot is None else self._blindspot.look()
+
+    def _hand_over(self, entries: Sequence[str], unseen: tuple[str, ...] | None) -> None:
+        if entries and unseen is not None and self._blindspot is not None:
+            self._stream.hand_over(entries)
+            self._blindspot.tell(unseen, len(entries))
+
+    def _orders(
+        self,
+        entries: Sequence[Entry],
+        reserved: dict[str, int],
+        newer: dict[str, int],
+        news: list[Fact],
+        handed: list[str] | None,
+    ) -> list[RouteOrder]:
+        """What to do with each entry; `newer` gets the versions of those that cannot be judged here, `handed` the ids
+        of those for which not all rules can be seen, unless it is None.
+
+        `reserved` counts the places taken for it by app, also where this fails; `news` is to be told once it is done.
+        """
         snapshot = self._snapshot()
         apps, now = snapshot.apps, from_epoch(self._time.now_ms() // 1000)
         orders: list[RouteOrder] = []
         for entry in entries:
             routing = route_entry(entry.fields, apps, now=now, max_bytes=self._max_bytes, check=self._check)
+            if handed is not None and _rests_on_rules(routing):
+                handed.append(entry.id)
+                continue
             match routing:
                 case Dead(reason=reason, detail=detail, size=size, head=head):
                     letter = dead_entry(reason, detail, size, head, entry.id)
                     orders.append(RouteOrder(id=entry.id, dead=letter, replay=entry.fields.get("replay", "")))
-                    self._emit(MessageRejected(message=entry.id, reason=f"{reason}: {detail}"))
+                    news.append(MessageRejected(message=entry.id, reason=f"{reason}: {detail}"))
                 case Unmatched():
                     orders.append(RouteOrder(id=entry.id, is_dropped=True))
-                    self._emit(EventUnmatched(message=entry.id))
-                case ForNewer():
-                    # Left pending: a newer peer takes it over after a while.
-                    continue
+                    news.append(EventUnmatched(message=entry.id))
+                case ForNewer(version=version):
+                    newer[entry.id] = version
                 case Owed() as owed:
                     orders.append(self._order(entry, owed, snapshot, reserved))
         return orders
@@ -227,6 +325,21 @@ class Consumer:
         if not self._is_broken:
             self._is_broken = True
             self._emit(LoopFailed(loop="consumer", reason=reason))
+
+
+def _is_passing(error: Exception) -> bool:
+    return isinstance(error, BrokerError) and error.is_retryable
+
+
+def _words(error: Exception) -> str:
+    return error.message if isinstance(error, BrokerError) else f"{type(error).__name__}: {error}"
+
+
+def _rests_on_rules(routing: Routing) -> bool:
+    """Whether other rules would have made something else of it. A replay names what it is for."""
+    if isinstance(routing, Owed):
+        return routing.kind is Kind.EVENT and not routing.replay
+    return isinstance(routing, Unmatched)
 
 
 def _granted(orders: Sequence[RouteOrder]) -> list[Wanted]:

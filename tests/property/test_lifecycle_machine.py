@@ -19,11 +19,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from support.broker import await_fact
-from support.storedesk import GROUP, LEASE_MS, ROUTED, T0_MS, Desk, attempt, descriptor
+from support.storedesk import GROUP, LEASE_MS, ROUTED, T0_MS, Desk, attempt, descriptor, without_budget
 
 from relayctl.core.lifecycle import Claim, Kind, Slot
 from relayctl.store.definitions import Mode, Proposal
 from relayctl.store.invocations import ClaimRefusal, EndVerdict
+from relayctl.store.stranded import Stranded, Strandings
 from relayctl.store.stream import Grant, RouteOrder
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ class Lifecycle(RuleBasedStateMachine):
         self.client.flushall()
         self.desk = Desk(self.client)
         self.desk.stream.ensure_group()
+        self.strandings = Strandings(self.client, self.desk.keys)
+        self.stranded: dict[str, int] = {}
         self.now = T0_MS
         self.tokens = 0
         self.unread: list[str] = []
@@ -147,6 +150,7 @@ class Lifecycle(RuleBasedStateMachine):
     def _admit(self, inv: Inv, token: str, retries: int, overlap: str) -> None:
         inv.state, inv.token, inv.lease = "claimed", token, self.now + LEASE_MS
         inv.made += 1
+        self.stranded.pop(inv.app, None)
         if inv.pinned is None:
             inv.pinned, inv.retries = self._descriptor(inv, retries, overlap), retries
             inv.overlap = overlap
@@ -340,12 +344,12 @@ class Lifecycle(RuleBasedStateMachine):
         """Of any claim ever made, also long after it was lost."""
         claim = self._pick_claim(which, is_any)
         inv = self._find(claim)
-        told = attempt(outcome, is_retryable=is_retryable)
-        [answer] = self.desk.invocations.end([(claim, told)], self.now)
+        told = claim if is_retryable else without_budget(claim)
+        [answer] = self.desk.invocations.end([(told, attempt(outcome))], self.now)
         if inv.token != claim.token or inv.made != claim.attempt:
             assert answer == (EndVerdict.LOST, None)
         elif inv.state != "claimed":
-            assert answer == (EndVerdict.AGAIN, None)
+            assert answer == (EndVerdict.AGAIN, inv.due if inv.state == "ready" else None)
         elif outcome == "released":
             assert answer == (EndVerdict.RELEASED, None)
             inv.state, inv.token, inv.due = "ready", "", self.now
@@ -388,6 +392,27 @@ class Lifecycle(RuleBasedStateMachine):
             assert answer == ("failed", inv.made)
             inv.token = ""
             self._finish(inv, "failed")
+
+    @precondition(lambda self: self.invs)
+    @rule(which=anything, is_any=seldom, after_ms=st.sampled_from([None, 0, 1000]))
+    def abandon(self, which: int, is_any: bool, after_ms: int | None) -> None:
+        """Somebody says that nobody can run it."""
+        inv = self._pick(which, is_any)
+        item = Stranded(app=inv.app, message=inv.message, slot=Slot(inv.slot))
+        [answer] = self.strandings.abandon([item], by="w9", after_ms=after_ms, now_ms=self.now)
+        if inv.state != "ready" or inv is self.waiter or inv.due > self.now:
+            assert answer == ("gone", 0)
+            return
+        if self._is_obsolete(inv):
+            assert answer == ("obsolete", 0)
+            return
+        since = max(inv.due, self.stranded.setdefault(inv.app, self.now))
+        if after_ms is None or self.now - since < after_ms:
+            assert answer == ("waits", since)
+            return
+        assert answer == ("failed", since)
+        inv.token = ""
+        self._finish(inv, "failed")
 
     @precondition(lambda self: self.claims)
     @rule(which=st.lists(st.tuples(anything, seldom), min_size=1, max_size=4))
@@ -508,6 +533,10 @@ class Lifecycle(RuleBasedStateMachine):
             key = self.desk.keys.invocations(message)
             assert self.client.hexists(key, "env") is not is_over
             assert (self.client.pttl(key) > 0) is is_over  # type: ignore[operator]
+
+    @invariant()
+    def what_is_stranded_is_marked_until_somebody_claims_of_it(self) -> None:
+        assert self.strandings.marks() == self.stranded
 
     @invariant()
     def each_end_is_recorded_once(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from relayctl.core import lifecycle
@@ -64,7 +65,12 @@ def descriptor(
     )
 
 
-def attempt(outcome: str = "succeeded", *, is_retryable: bool = True, worker: str = "w1") -> Attempt:
+def without_budget(claim: Claim) -> Claim:
+    """The same claim as if its contract allowed no further attempt."""
+    return replace(claim, descriptor=replace(claim.descriptor, retries=claim.attempt - 1))
+
+
+def attempt(outcome: str = "succeeded", *, worker: str = "w1") -> Attempt:
     return Attempt(
         outcome=outcome,
         reason="",
@@ -72,7 +78,6 @@ def attempt(outcome: str = "succeeded", *, is_retryable: bool = True, worker: st
         started_ms=T0_MS,
         finished_ms=T0_MS + 5,
         worker=worker,
-        is_retryable=is_retryable,
     )
 
 
@@ -84,7 +89,7 @@ def order_of(entry: Entry, routing: Routing, keys: Keys, grant: Grant | None = N
     """What a worker makes of a routing."""
     if isinstance(routing, Dead):
         fields = dead_entry(routing.reason, routing.detail, routing.size, routing.head, entry.id)
-        return RouteOrder(id=entry.id, dead=fields)
+        return RouteOrder(id=entry.id, dead=fields, replay=entry.fields.get("replay", ""))
     if isinstance(routing, Unmatched):
         return RouteOrder(id=entry.id, is_dropped=True)
     assert isinstance(routing, Owed)
@@ -256,12 +261,14 @@ class Desk:
     def end(
         self, claim: Claim, outcome: str = "succeeded", *, now_ms: int = T0_MS + 10, is_retryable: bool = True
     ) -> tuple[EndVerdict, int | None]:
-        [answer] = self.invocations.end([(claim, attempt(outcome, is_retryable=is_retryable))], now_ms)
+        told = claim if is_retryable else without_budget(claim)
+        [answer] = self.invocations.end([(told, attempt(outcome))], now_ms)
         assert not isinstance(answer, BrokerError), answer
         return answer
 
     def take_back(self, message: str, *, now_ms: int, app: str = APP, slot: str = HANDLER) -> tuple[str, int]:
         [answer] = self.invocations.take_back([(app, message, Slot(slot))], by="w9", now_ms=now_ms)
+        assert not isinstance(answer, BrokerError), answer
         return answer
 
     # --- what the broker holds ---

@@ -9,7 +9,7 @@ local function is_obsolete(inv, sch, name)
 end
 
 -- admit(ask): the first claim of an invocation pins its descriptor, a later one adopts what is pinned. `ask` has
--- inv, sch, pins, leases, ready, ready_app, app, message, slot, descriptor, revision, token, now, lease_ms.
+-- inv, sch, pins, leases, ready, ready_app, app, message, slot, descriptor, revision, token, now, lease_ms, stranded.
 -- Answers obsolete, elsewhere (not admitted yet, and a release binds the app to another revision, or the claimer's
 -- template has no such slot: its descriptor is empty), waiting, skipped, coalesced (and the member in the way), or
 -- claimed with the attempt.
@@ -39,6 +39,8 @@ local function admit(ask)
   attempt = attempt + 1
   set_state(ask.inv, name, 'claimed', attempt, ask.token)
   redis.call('ZADD', ask.leases, ask.now + ask.lease_ms, ask.app .. '|' .. member)
+  -- Somebody can run it, so nothing like it is stranded.
+  redis.call('HDEL', ask.stranded, ask.app, name)
   return 'claimed', attempt
 end
 

@@ -2,6 +2,8 @@
 -- descriptor pinned at admission, `left` = how many have not ended, `env` = the envelope until the last one ends.
 -- A slot is a handler for an event rule, @schedule for an occurrence, !schedule for a manual run: a schedule's handler
 -- is decided at admission, so it cannot name the invocation.
+local INVOCATION_VERSION = 1
+local DESCRIPTOR_VERSION = 1
 local LATE_REPLIES_MS = 600000
 local HISTORY_LENGTH = 1000
 local HISTORY_MS = 30 * 24 * 3600 * 1000
@@ -70,6 +72,14 @@ end
 local function decoded(text)
   local is_sound, value = pcall(cjson.decode, text)
   return is_sound and type(value) == 'table' and value or {}
+end
+
+-- is_newer(inv, name): a newer relayctl wrote the hash or pinned the descriptor. Whoever knows them goes on with it, and
+-- nobody else charges it an attempt.
+local function is_newer(inv, name)
+  local f = redis.call('HMGET', inv, 'v', 'd:' .. name)
+  local pinned = f[2] and tonumber(decoded(f[2]).v) or 0
+  return (tonumber(f[1]) or 0) > INVOCATION_VERSION or pinned > DESCRIPTOR_VERSION
 end
 
 local function text_or_nil(value)

@@ -3,7 +3,7 @@
 -- the durable record.
 --
 -- KEYS  1 the stream   2 ready apps   3 leases   4 dead letters   5 pins   6 marks of dead letters
---       7… as the request names them by index
+--       7 marks of what is stranded   8… as the request names them by index
 -- ARGV  1 request (JSON): group, routed, lease_ms, now, entries; an entry has
 --         id, inv (key index), event (JSON text), kind, replay (the dead letter that it stands for, or ''),
 --         and `dead` (flat dead-letter fields, without inv) or `drop`, or a list `owed`:
@@ -44,7 +44,7 @@ local function place(entry, inv, owed)
     answer, more = admit({
       inv = inv, sch = sch, pins = pins, leases = leases, ready = ready, ready_app = KEYS[owed.ready], app = owed.app,
       message = entry.id, slot = owed.slot, descriptor = owed.descriptor, revision = owed.revision,
-      token = owed.token, now = now, lease_ms = request.lease_ms,
+      token = owed.token, now = now, lease_ms = request.lease_ms, stranded = KEYS[7],
     })
   end
   if EARLY_ENDS[answer] then
@@ -79,7 +79,9 @@ local function route(entry)
   local inv = KEYS[entry.inv]
   if redis.call('EXISTS', inv) == 1 then
     -- Ended already: this is a replay after the group was lost, or a second delivery.
-    if tonumber(redis.call('HGET', inv, 'left')) <= 0 then
+    -- One of a newer relayctl may count otherwise, and is not ended here.
+    local f = redis.call('HMGET', inv, 'v', 'left')
+    if tonumber(f[1]) == INVOCATION_VERSION and (tonumber(f[2]) or 1) <= 0 then
       close(entry.id)
     else
       hold(entry.id)
@@ -93,7 +95,7 @@ local function route(entry)
     end
     redis.call('HSET', inv, 'replay', entry.replay)
   end
-  redis.call('HSET', inv, 'v', '1', 'kind', entry.kind, 'env', entry.event, 'left', #entry.owed, 'at', now)
+  redis.call('HSET', inv, 'v', INVOCATION_VERSION, 'kind', entry.kind, 'env', entry.event, 'left', #entry.owed, 'at', now)
   hold(entry.id)
   local answers = {}
   for i, owed in ipairs(entry.owed) do

@@ -86,6 +86,7 @@ RAW: dict[str, tuple[dict[Any, Any], str]] = {
         {"event": '{"source":"relay.manual","app":"a|b","schedule":"\\ud800","scheduled_at":"x"}'},
         "structure",
     ),
+    "a replay of nothing": ({"event": "{}", "replay": "", "app": APP, "slot": f"@{SCHEDULE}"}, "structure"),
     "a manual run at no time": ({"event": '{"source":"relay.manual","app":"shop","schedule":"x"}'}, "structure"),
 }
 
@@ -121,6 +122,16 @@ def test_bytes_that_are_no_text_stop_no_reader(desk: Desk) -> None:
     assert third[1] == ["ready"]
     assert desk.dead_letters()[0]["head"] == '{"kind":"\ufffd\ufffd"}'
     assert desk.stream.backlog() == 1
+
+
+@pytest.mark.parametrize("field", ["replay", "app", "slot"])
+def test_a_forged_replay_in_bytes_that_are_no_text_stops_no_reader(desk: Desk, field: str) -> None:
+    fields: dict[Any, Any] = {"event": "{}", "replay": "1-1", "app": APP, "slot": HANDLER} | {field: b"\xff"}
+    desk.client.xadd(desk.keys.events, fields)
+    good = desk.stream.emit('{"kind":"order"}')
+    (dead, answer), (_, placed) = take_in(desk)
+    assert isinstance(dead, Dead)
+    assert (answer, placed, list(desk.entries())) == (["dead"], ["ready"], [good])
 
 
 def test_unmatched_events_end_at_routing(desk: Desk) -> None:

@@ -65,6 +65,37 @@ def test_more_than_one_batch_is_taken_in_turns(desk: Desk) -> None:
     assert set(desk.pending().values()) == {ROUTED}
 
 
+def test_whoever_dies_while_taking_over_leaves_it_to_the_next(desk: Desk) -> None:
+    ids = [desk.stream.emit('{"n":1}') for _ in range(3)]
+    desk.read("w0")
+    for number in range(1, 21):
+        # Each takes them over and is killed before it routes any.
+        taken = desk.stream.take_unrouted(f"w{number}", idle_ms=0)
+        assert [entry.id for entry in taken] == ids
+    desk.route(*(desk.order(entry, (APP, HANDLER), kind=Kind.EVENT) for entry in taken))
+    assert desk.pending() == dict.fromkeys(ids, ROUTED)
+
+
+def test_a_group_made_by_five_at_once_is_made_once(desk: Desk, broker: PrivateBroker) -> None:
+    sent = desk.stream.emit('{"n":1}')
+    start, made = threading.Barrier(5), []
+
+    def make() -> None:
+        client = connect(broker.target)
+        own = Desk(client)
+        start.wait(10)
+        made.append(own.stream.ensure_group())
+        client.close()
+
+    threads = [threading.Thread(target=make) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(made) == [False] * 4 + [True]
+    assert [entry.id for entry in desk.stream.read("w1", count=10, block_ms=1)] == [sent]
+
+
 def test_a_destroyed_group_replays_only_unfinished_work(desk: Desk) -> None:
     done, ready, running = (desk.enter((APP, HANDLER)) for _ in range(3))
     desk.end(desk.claimed(done))

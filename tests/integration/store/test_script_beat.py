@@ -112,4 +112,3 @@ def test_consents_and_pins(desk: Desk) -> None:
     assert not desk.fleet.has_consent("r2")
     assert desk.client.ttl(desk.keys.consents) > 0  # type: ignore[operator]
     desk.client.hset(desk.keys.pins, "shop", "r1")
-    assert desk.fleet.pins() == {"shop": "r1"}

@@ -11,7 +11,6 @@ import pytest
 from support.storedesk import APP, HANDLER, LEASE_MS, SCHEDULE, T0, T0_MS, Desk, check_indexes, descriptor
 
 from relayctl.core.lifecycle import Claim, Kind
-from relayctl.errors import BrokerError
 from relayctl.store.connect import connect
 from relayctl.store.invocations import ClaimRefusal
 
@@ -162,8 +161,9 @@ def test_a_descriptor_of_a_newer_peer_spoils_no_other_claim(desk: Desk) -> None:
     desk.client.hset(desk.keys.invocations(odd), f"d:{APP}|{HANDLER}", '{"v":99}')
     wanted = [desk.wanted(message) for message in (odd, plain)]
     answers = desk.invocations.claim(wanted, lease_ms=LEASE_MS, now_ms=T0_MS)
-    assert isinstance(answers[0], BrokerError)
+    assert answers[0] is ClaimRefusal.NEWER
     assert isinstance(answers[1], Claim)
+    assert desk.state(odd) == ("ready", 0, ""), "nobody who cannot run it charges it an attempt"
 
 
 @pytest.mark.parametrize("workers", [4])

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from support.storedesk import APP, HANDLER, LEASE_MS, SCHEDULE, T0, T0_MS, attempt, check_indexes
+from support.storedesk import APP, HANDLER, LEASE_MS, SCHEDULE, T0, T0_MS, attempt, check_indexes, without_budget
 
 from relayctl.store.invocations import ClaimRefusal, EndVerdict
 
@@ -47,7 +47,7 @@ def test_a_failure_is_a_score_in_the_future(desk: Desk) -> None:
     assert desk.invocations.next_due_ms() == T0_MS + 1010
     assert (desk.history(handler=HANDLER), desk.dead_letters(), desk.stream.backlog()) == ([], [], 1)
     before = desk.contents()
-    assert desk.end(claim, "failed", now_ms=T0_MS + 99) == (EndVerdict.AGAIN, None)
+    assert desk.end(claim, "failed", now_ms=T0_MS + 99) == (EndVerdict.AGAIN, T0_MS + 1010)
     assert desk.contents() == before
     check_indexes(desk, [APP])
 
@@ -173,7 +173,7 @@ def test_a_dead_letter_that_is_refused_leaves_the_claim_whole(desk: Desk) -> Non
     message = desk.enter((APP, HANDLER))
     claim = desk.claimed(message)
     desk.client.set(desk.keys.dead_letters, "no stream")
-    [answer] = desk.invocations.end([(claim, attempt("failed", is_retryable=False))], T0_MS)
+    [answer] = desk.invocations.end([(without_budget(claim), attempt("failed"))], T0_MS)
     assert isinstance(answer, Exception)
     assert desk.state(message) == ("claimed", 1, "t1")
     assert desk.invocations.expired(T0_MS + LEASE_MS) == [(APP, message, claim.slot)]

@@ -7,6 +7,7 @@ import json
 import pytest
 from support.storedesk import APP, SCHEDULE, T0, T0_MS, Desk
 
+from relayctl.errors import ArgumentsRefused
 from relayctl.store.controls import Controls, ControlVerdict
 from relayctl.store.stream import PublishVerdict
 
@@ -51,6 +52,12 @@ def test_a_pause_covers_what_comes_after_it(shop: Desk, controls: Controls) -> N
     found = shop.definitions.heads([(APP, SCHEDULE)])[APP, SCHEDULE]
     assert (found.paused_at, found.paused_by, found.pause_reason, found.paused_until) == (T0 + 1, BY, "x", None)
     assert shop.register("h1", spec=EVERY_10_S)[1] == found, "a worker that registers hears of it"
+
+
+def test_a_reason_that_is_no_text_is_refused_and_nothing_happens(shop: Desk, controls: Controls) -> None:
+    with pytest.raises(ArgumentsRefused, match="UTF-8"):
+        controls.pause(APP, SCHEDULE, until=None, by="ann", reason="caf\udce9", now_ms=T0_MS)
+    assert controls.resume(APP, SCHEDULE, by="ann", now_ms=T0_MS).verdict is ControlVerdict.RUNNING
 
 
 def test_pausing_twice_keeps_the_first_beginning_and_takes_the_last_words(shop: Desk, controls: Controls) -> None:
@@ -168,3 +175,45 @@ def test_verdicts_of_a_pause_are_offered_where_a_rule_wants_them(shop: Desk) -> 
         APP, SCHEDULE, "paused", "repair", 3,
     )  # fmt: skip
     assert all("offer" not in item for item in shop.history(schedule=SCHEDULE))
+
+
+def test_each_act_is_handed_out_once(shop: Desk, controls: Controls) -> None:
+    pause(controls, T0, reason="one")
+    before = shop.contents()
+    assert pause(controls, T0 + 5, reason="one") == (ControlVerdict.KEPT, T0)
+    assert shop.contents() == before, "who says the same again, or lost the answer, changes nothing"
+    pause(controls, T0 + 5, reason="two")
+    controls.resume(APP, SCHEDULE, by="bob@host", now_ms=(T0 + 9) * 1000)
+    told = [(act.action, act.by, act.reason) for act in controls.take_untold(APP, SCHEDULE)]
+    assert told == [("pause", BY, "one"), ("pause", BY, "two"), ("resume", "bob@host", "")]
+    assert controls.take_untold(APP, SCHEDULE) == []
+    for number in range(40):
+        pause(controls, T0 + 20, reason=str(number))
+    told = [(act.action, act.by, act.reason) for act in controls.take_untold(APP, SCHEDULE)]
+    assert [reason for _, _, reason in told] == [str(number) for number in range(24, 40)], "it is bounded"
+
+
+FOREIGN = EVERY_10_S.replace('"1"', '"0"')
+
+
+def test_what_another_evaluator_decided_is_not_counted_here(shop: Desk, controls: Controls) -> None:
+    pause(controls, T0)
+    shop.register("h2", spec=FOREIGN, now_ms=T0_MS + 25_000)
+    before = shop.contents()
+    assert controls.resume(APP, SCHEDULE, by=BY, now_ms=(T0 + 90) * 1000).verdict is ControlVerdict.FOREIGN
+    assert shop.contents() == before, "it is for somebody who can judge it"
+    shop.register("h3", spec=EVERY_10_S.replace("10", "5"), now_ms=T0_MS + 55_000)
+    answer = controls.resume(APP, SCHEDULE, by=BY, now_ms=(T0 + 65) * 1000)
+    assert answer.verdict is ControlVerdict.RESUMED
+    # Of the definition in between nothing is known; a range over it would close what nobody here can name.
+    assert [item for item in records(shop) if item[3] == "paused"] == [
+        ("2027-01-15T08:00:00Z", "2027-01-15T08:00:20Z", "3", "paused", "paused"),
+        ("2027-01-15T08:00:55Z", "2027-01-15T08:01:05Z", "3", "paused", "paused"),
+    ]
+
+
+def test_a_pause_that_has_ended_and_cannot_be_judged_is_said_so(shop: Desk, controls: Controls) -> None:
+    pause(controls, T0, until=T0 + 5)
+    shop.register("h2", spec=FOREIGN, now_ms=T0_MS + 1000)
+    answer = controls.pause(APP, SCHEDULE, until=None, by=BY, reason="", now_ms=(T0 + 9) * 1000)
+    assert answer == (ControlVerdict.FOREIGN, None)

@@ -12,6 +12,7 @@ from support.storedesk import APP, SCHEDULE, T0, T0_MS, Desk, occurrence
 
 from relayctl.core.checkpoint import Checkpoint
 from relayctl.errors import ReplyLost
+from relayctl.store.controls import Controls
 from relayctl.store.definitions import Verdict
 from relayctl.store.stream import PublishVerdict, Stream
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 REMEMBERED = Checkpoint(
     app=APP, schedule=SCHEDULE, gen=7, hash="h1", spec='{"x":1}', from_ms=T0_MS - 900_000, floor=T0 - 60
 )
+
+
+SPEC = json.dumps({"v": 1, "evaluator": "1", "enabled": True, "every": 10})
 
 
 def offer(desk: Desk, *checkpoints: Checkpoint) -> int:
@@ -114,13 +118,14 @@ def silent(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     yield desk
 
 
+@pytest.mark.one_server
 def test_an_answer_that_does_not_come_is_told_from_a_refusal(silent: Desk) -> None:
     with pytest.raises(ReplyLost, match="did not answer"):
         silent.definitions.restore([REMEMBERED])
 
 
 def test_replicas_are_asked_in_the_same_breath(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("relayctl.store.stream.ACK_WITHIN_MS", 20)
+    monkeypatch.setattr("relayctl.store.replicas.WITHIN_MS", 20)
     desk.register("h1")
     stream = Stream(desk.client, desk.keys)
     [(_, answer)] = stream.publish([occurrence()], "t", now_ms=T0_MS, acks=1)
@@ -144,3 +149,57 @@ def test_a_pause_that_was_forgotten_alone_comes_back_with_its_end(desk: Desk) ->
     offer(desk, REMEMBERED)
     offer(desk, replace(REMEMBERED, paused_at=T0 - 50, paused_until=T0 + 50))
     assert (record(desk)["paused"], record(desk)["paused_until"]) == (str(T0 - 50), str(T0 + 50))
+
+
+def state(desk: Desk) -> tuple[int | None, int | None, str, str]:
+    head = desk.definitions.heads([(APP, SCHEDULE)])[APP, SCHEDULE]
+    return head.paused_at, head.paused_until, head.paused_by, head.pause_reason
+
+
+def test_of_a_pause_and_its_end_the_later_act_counts(desk: Desk) -> None:
+    """Whoever was cut off before a resume remembers the pause; what it offers may not bring it back."""
+    paused = replace(
+        REMEMBERED, paused_at=T0 - 50, paused_until=T0 + 50, paused_by="ann@host", pause_reason="repair", control=10
+    )
+    resumed = replace(REMEMBERED, control=11)
+    renewed = replace(paused, pause_reason="still", paused_until=None, control=12)
+    none = (None, None, "", "")
+    for offers, expected in (
+        ([paused, resumed], none),
+        ([paused, resumed, renewed], (T0 - 50, None, "ann@host", "still")),
+        ([paused], (T0 - 50, T0 + 50, "ann@host", "repair")),
+    ):
+        for order in permutations(offers):
+            desk.client.flushall()
+            for item in order:
+                offer(desk, item)
+            assert state(desk) == expected, order
+            assert [offer(desk, item) for item in order] == [0] * len(order)
+
+
+def test_an_act_after_the_loss_is_later_than_what_is_remembered(desk: Desk) -> None:
+    controls = Controls(desk.client, desk.keys)
+    desk.register("h1", spec=SPEC)
+    controls.pause(APP, SCHEDULE, until=None, by="ann", reason="old", now_ms=T0_MS - 9000)
+    known = desk.definitions.heads([(APP, SCHEDULE)])[APP, SCHEDULE]
+    remembered = replace(
+        REMEMBERED, paused_at=known.paused_at, paused_by="ann", pause_reason="old", control=known.control
+    )
+    desk.client.flushall()
+    desk.register("h1", spec=SPEC)
+    controls.pause(APP, SCHEDULE, until=None, by="bob", reason="new", now_ms=T0_MS)
+    offer(desk, remembered)
+    assert state(desk) == (T0, None, "bob", "new")
+    controls.resume(APP, SCHEDULE, by="bob", now_ms=T0_MS)
+    offer(desk, remembered)
+    assert state(desk)[0] is None
+
+
+def test_acts_are_numbered_upwards_whatever_the_clock_does(desk: Desk) -> None:
+    controls = Controls(desk.client, desk.keys)
+    desk.register("h1")
+    numbers = []
+    for at in (T0_MS, T0_MS - 5000, T0_MS - 9000):
+        controls.pause(APP, SCHEDULE, until=None, by="ann", reason=str(at), now_ms=at)
+        numbers.append(int(record(desk)["control"]))
+    assert numbers == [T0_MS, T0_MS + 1, T0_MS + 2]

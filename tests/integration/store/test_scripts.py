@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.storedesk import APP, GROUP, HANDLER, LEASE_MS, SCHEDULE, T0, T0_MS, Desk
+from support.storedesk import APP, GROUP, HANDLER, LEASE_MS, SCHEDULE, T0, T0_MS, Desk, attempt, without_budget
 
 from relayctl.core.checkpoint import Checkpoint
 from relayctl.core.deadletter import LetterFilter
-from relayctl.core.lifecycle import Kind
+from relayctl.core.lifecycle import Kind, Slot
 from relayctl.core.manual import ManualRun
 from relayctl.core.occurrence import from_epoch
+from relayctl.core.output import OutputLimits, output_of
 from relayctl.store import connect as factory
 from relayctl.store.controls import Controls
 from relayctl.store.dead_letters import DeadLetters
 from relayctl.store.definitions import Mode
 from relayctl.store.fleet import WorkerRecord
 from relayctl.store.invocations import ClaimRefusal
+from relayctl.store.outputs import Outputs
+from relayctl.store.replicas import Replicas
 from relayctl.store.scripts import Scripts, digest, source
+from relayctl.store.stranded import Stranded, Strandings
 from relayctl.store.stream import Entry, OwedInvocation, RouteOrder
 
 if TYPE_CHECKING:
@@ -62,6 +67,7 @@ def live_through_a_day(desk: Desk) -> None:
     desk.raise_floor(T0 - 60)
     desk.publish(T0, schedule="old")
     desk.register("tombstone", schedule="old", mode=Mode.EDIT, held=1, spec="")
+    desk.definitions.settle_removed(APP, "old", 2)
     for known in (SCHEDULE, "forgotten"):
         remembered = Checkpoint(
             app=APP, schedule=known, gen=3, hash="h1", spec="{}", from_ms=T0_MS, floor=T0 - 1, paused_at=T0 + 900
@@ -77,18 +83,35 @@ def live_through_a_day(desk: Desk) -> None:
     desk.route(desk.order(nightly))
     claim = desk.claimed(nightly.id, slot="@" + SCHEDULE)
     desk.invocations.renew([claim], lease_ms=LEASE_MS, now_ms=T0_MS)
-    desk.end(claim, "failed", is_retryable=False)
+    kept = output_of(claim, worker="w1", started_ms=T0_MS)
+    outputs = Outputs(desk.client, desk.keys, OutputLimits(attempts=1))
+    outputs.keep([(claim, kept)], T0_MS)
+    printed = replace(attempt("failed"), output=replace(kept, text="two words", outcome="failed"))
+    desk.invocations.end([(without_budget(claim), printed)], T0_MS + 10)
+    assert [each.text for each in outputs.of_schedule(APP, SCHEDULE)] == ["two words"]
     lost = desk.claimed(event.id, retries=0)
     desk.take_back(event.id, now_ms=T0_MS + LEASE_MS)
     desk.end(lost)
     desk.invocations.release([desk.claimed(event.id, app="mail")], T0_MS)
     assert desk.end(desk.claimed(event.id, app="mail"))[0].value == "ended"
     assert desk.stream.backlog() == 0
+    nobody_can_run(desk)
     give_orders(desk)
     desk.client.xgroup_createconsumer(desk.keys.events, GROUP, "idle")
     keys = [desk.keys.events]
     assert Scripts(desk.client).run("forget", keys, [GROUP, "idle"]) == 1
     assert Scripts(desk.client).run("forget", keys, [GROUP, "idle"]) == 0
+
+
+def nobody_can_run(desk: Desk) -> None:
+    """What is stranded is marked, and ends with its letter."""
+    strandings = Strandings(desk.client, desk.keys)
+    item = Stranded(app=APP, message=desk.enter((APP, HANDLER)), slot=Slot(HANDLER))
+    for now_ms in (T0_MS, T0_MS + 10, T0_MS + 10):
+        strandings.abandon([item], by="w1", after_ms=10, now_ms=now_ms)
+    strandings.clear(list(strandings.marks()))
+    [letter] = DeadLetters(desk.client, desk.keys).newest(LetterFilter(reason="unavailable"), 10)
+    DeadLetters(desk.client, desk.keys).remove(letter.id)
 
 
 def give_orders(desk: Desk) -> None:
@@ -98,6 +121,7 @@ def give_orders(desk: Desk) -> None:
     controls.pause(APP, "by-hand", until=T0 + 100, by="ann", reason="x", now_ms=T0_MS)
     controls.pause(APP, "by-hand", until=None, by="ann", reason="y", now_ms=T0_MS + 200_000)
     controls.resume(APP, "by-hand", by="ann", now_ms=T0_MS + 300_000)
+    assert len(controls.take_untold(APP, "by-hand")) == 4, "the end of the first pause is one of them"
     for key in ("one", "two", "three", "three"):
         controls.trigger(ManualRun(app=APP, schedule="by-hand", key=key, asked_at=from_epoch(T0), by="ann"))
     runs = [item.id for item in desk.read()]
@@ -119,6 +143,12 @@ def give_orders(desk: Desk) -> None:
     desk.end(desk.claimed(message, slot=slot))
     letters.remove(newest.id)
     assert letters.counts() == (0, 0)
+
+
+def test_an_order_says_whether_replicas_hold_it(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("relayctl.store.replicas.WITHIN_MS", 20)
+    assert Replicas(desk.client, desk.keys, 0).confirm() is None
+    assert Replicas(desk.client, desk.keys, 1).confirm() is False, "there is no replica"
 
 
 def test_a_lost_script_cache_is_refilled(desk: Desk) -> None:
@@ -164,8 +194,8 @@ class _DeclaredOnly:
         self.limited.script_load(source(name))
         return self.limited.evalsha(digest(name), len(keys), *keys, *args)
 
-    def run_many(self, name: str, runs: Sequence[Any], *, then: Any = None) -> list[Any]:
-        assert then is None
+    def run_many(self, name: str, runs: Sequence[Any], *, then: Any = ()) -> list[Any]:
+        assert then == ()
         return [self.run(name, keys, args) for keys, args in runs]
 
 
@@ -180,6 +210,7 @@ def declared_only(redis_client: redis.Redis, broker: PrivateBroker) -> Iterator[
     redis_client.execute_command("ACL", "DELUSER", "narrow")
 
 
+@pytest.mark.one_server
 def test_scripts_touch_no_key_they_do_not_declare(
     desk: Desk, declared_only: _DeclaredOnly, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,11 +218,12 @@ def test_scripts_touch_no_key_they_do_not_declare(
     monkeypatch.setattr(Scripts, "run_many", lambda _self, *args, **how: declared_only.run_many(*args, **how))
     live_through_a_day(desk)
     assert declared_only.seen >= {
-        "audit", "beat", "claim", "close", "discard", "expire", "finish", "forget", "pause", "publish", "register",
+        "abandon", "audit", "beat", "claim", "close", "discard", "expire", "finish", "forget", "output", "pause", "publish", "register",
         "renew", "replay", "restore", "resume", "route", "trigger",
     }  # fmt: skip
 
 
+@pytest.mark.one_server
 def test_a_user_limited_to_the_namespace_can_do_all(desk: Desk, broker: PrivateBroker) -> None:
     desk.client.execute_command(
         "ACL", "SETUSER", "small", "reset", "on", "nopass", "~{relay}:*", "+@all", "-@dangerous", "-@admin", "+info"

@@ -11,26 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.broker import Proxy
+from support.intake import TEMPLATE, Intake
 
-from relayctl.core.lifecycle import Claim
-from relayctl.core.model import App
 from relayctl.core.occurrence import Occurrence
 from relayctl.errors import BrokerRefused, BrokerUnavailable
-from relayctl.host.clock import SystemClock
+from relayctl.host.clock import HeldClock
+from relayctl.runners.invocation import Outcome
 from relayctl.store.connect import Target, connect
-from relayctl.store.definitions import Definitions
-from relayctl.store.fleet import Fleet
-from relayctl.store.invocations import Invocations
-from relayctl.store.keys import Keys
+from relayctl.store.keys import GROUP, ROUTED
 from relayctl.store.scripts import source
-from relayctl.store.stream import Stream
-from relayctl.templates.load import load_app
-from relayctl.worker.claimer import Claimer, Tokens
-from relayctl.worker.consumer import Consumer
-from relayctl.worker.fleettime import FleetTime
-from relayctl.worker.leftovers import Leftovers
-from relayctl.worker.peers import Peers
-from relayctl.worker.snapshot import LiveApp, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,46 +27,9 @@ if TYPE_CHECKING:
     import redis
     from support.broker import PrivateBroker
 
-TEMPLATE = """
-runtime: python
-concurrency: 3
-events: [{handler: jobs.on, pattern: {kind: [go]}, retries: 0}]
-"""
 
-
-class Places:
-    """Stands where the executor stands: counts places and keeps what was submitted."""
-
-    def __init__(self) -> None:
-        self.free = 3
-        self.started: list[Claim] = []
-
-    def reserve(self, _app: str, most: int) -> int:
-        taken = min(most, self.free)
-        self.free -= taken
-        return taken
-
-    def give_back(self, _app: str, count: int) -> None:
-        self.free += count
-
-    def submit(self, claims: list[Claim]) -> None:
-        self.started += claims
-
-    def running(self) -> list[Claim]:
-        return self.started
-
-    def take_finished(self) -> list[Any]:
-        return []
-
-    def demand(self, _app: str, _count: int) -> None:
-        return
-
-    def stop_run(self, _claim: Claim, _reason: str) -> None:
-        raise AssertionError("a lease was lost")
-
-
-class Intake:
-    """A consumer and a claimer whose broker stands behind a proxy."""
+class FarIntake(Intake):
+    """One whose broker stands behind a proxy."""
 
     def __init__(self, root: Path, broker: PrivateBroker, client: redis.Redis) -> None:
         def upstream() -> socket.socket:
@@ -86,49 +38,8 @@ class Intake:
             return made
 
         self.proxy = Proxy(upstream)
-        self.client: Any = client
-        self.keys = Keys()
-        near = connect(Target.parse(f"redis://127.0.0.1:{self.proxy.port}"), timeout_s=0.3)
-        self.near = near
-        self.places = Places()
-        self.facts: list[Any] = []
-        snapshot = Snapshot({"app": self._live(root)}, 1)
-        clock = SystemClock()
-        time = FleetTime(clock)
-        stream, invocations = Stream(near, self.keys), Invocations(near, self.keys)
-        definitions = Definitions(near, self.keys)
-        common: dict[str, Any] = {
-            "invocations": invocations,
-            "executor": self.places,
-            "snapshot": lambda: snapshot,
-            "time": time,
-            "clock": clock,
-            "worker": "w1",
-            "emit": self.facts.append,
-        }
-        self.claimer = Claimer(
-            **common,
-            leftovers=Leftovers(
-                invocations=invocations,
-                definitions=definitions,
-                peers=Peers(Fleet(near, self.keys), "w1"),
-                worker="w1",
-            ),
-            tokens=Tokens("t"),
-            cap=timedelta(hours=1),
-        )
-        self.consumer = Consumer(
-            **common, reader=stream, stream=stream, definitions=definitions, claimer=self.claimer, max_bytes=10_000
-        )
-
-    def _live(self, root: Path) -> LiveApp:
-        folder = root / "app"
-        folder.mkdir(parents=True)
-        (folder / "jobs.py").write_text("def on(event):\n    pass\n")
-        (folder / "template.yaml").write_text(TEMPLATE)
-        app = load_app(folder, root=root, now=datetime.now(UTC)).app
-        assert isinstance(app, App)
-        return LiveApp(app=app, revision="r", template="t", directory=folder)
+        self.far = connect(Target.parse(f"redis://127.0.0.1:{self.proxy.port}"), timeout_s=0.3)
+        super().__init__(root, client, near=self.far)
 
     def losing_the_reply_of(self, script: str, act: Callable[[], object]) -> None:
         """Run `act`, and lose the broker's answers from that script on."""
@@ -140,10 +51,10 @@ class Intake:
         kind = type(stores[0])
 
         def wrapped(name: str) -> Callable[..., Any]:
-            def call(store: Any, asked: str, *arguments: Any) -> Any:
+            def call(store: Any, asked: str, *arguments: Any, **more: Any) -> Any:
                 if asked == script:
                     self.proxy.eat.set()
-                return originals[store, name](store, asked, *arguments)
+                return originals[store, name](store, asked, *arguments, **more)
 
             return call
 
@@ -154,23 +65,19 @@ class Intake:
                 act()
         self.proxy.eat.clear()
 
-    def emit(self, count: int) -> None:
-        for number in range(count):
-            self.client.xadd(self.keys.events, {"event": json.dumps({"kind": "go", "id": number})})
-
     def close(self) -> None:
-        self.near.close()
+        self.far.close()
         self.proxy.close()
 
 
 @pytest.fixture
-def intake(tmp_path: Path, broker: PrivateBroker, redis_client: redis.Redis) -> Iterator[Intake]:
-    made = Intake(tmp_path, broker, redis_client)
+def intake(tmp_path: Path, broker: PrivateBroker, redis_client: redis.Redis) -> Iterator[FarIntake]:
+    made = FarIntake(tmp_path, broker, redis_client)
     yield made
     made.close()
 
 
-def test_what_routing_granted_runs_although_its_reply_was_lost(intake: Intake) -> None:
+def test_what_routing_granted_runs_although_its_reply_was_lost(intake: FarIntake) -> None:
     intake.emit(2)
     intake.losing_the_reply_of("route", intake.consumer.step)
     assert intake.places.started == []
@@ -185,7 +92,7 @@ def test_what_routing_granted_runs_although_its_reply_was_lost(intake: Intake) -
     assert intake.places.free == 0
 
 
-def test_what_was_claimed_runs_although_its_reply_was_lost(intake: Intake) -> None:
+def test_what_was_claimed_runs_although_its_reply_was_lost(intake: FarIntake) -> None:
     intake.places.free = 0
     intake.emit(2)
     intake.consumer.step()
@@ -197,7 +104,7 @@ def test_what_was_claimed_runs_although_its_reply_was_lost(intake: Intake) -> No
     assert intake.places.free == 1
 
 
-def test_a_stop_gives_back_what_was_granted_without_being_known(intake: Intake) -> None:
+def test_a_stop_gives_back_what_was_granted_without_being_known(intake: FarIntake) -> None:
     intake.places.free = 0
     intake.emit(1)
     intake.consumer.step()
@@ -212,7 +119,7 @@ def test_a_stop_gives_back_what_was_granted_without_being_known(intake: Intake) 
     assert intake.client.hget(intake.keys.invocations(message[0]), "s:app|jobs.on") == "ready|0|"
 
 
-def test_a_batch_that_cannot_be_judged_keeps_no_places(intake: Intake) -> None:
+def test_an_entry_that_cannot_be_judged_keeps_neither_places_nor_its_batch(intake: FarIntake) -> None:
     intake.emit(2)
     firing = Occurrence(
         app="app", schedule="tick", handler="jobs.on", scheduled_at=datetime(2027, 1, 15, tzinfo=UTC), gen=1
@@ -221,10 +128,115 @@ def test_a_batch_that_cannot_be_judged_keeps_no_places(intake: Intake) -> None:
     registry = intake.keys.schedule("app", "tick")
     intake.client.set(registry, "of another type")
     for _ in range(3):
-        with pytest.raises(BrokerRefused):
-            intake.consumer.step()
-    assert (intake.places.free, intake.places.started) == (3, [])
-    intake.client.delete(registry)
-    intake.consumer.step()
+        intake.take_in()
     assert [json.loads(claim.event)["id"] for claim in intake.places.started] == [0, 1]
     assert intake.places.free == 1
+    [told] = intake.told("loop-failed")
+    assert "cannot be routed" in told.reason
+    intake.client.delete(registry)
+    intake.consumer._left.clear()
+    intake.consumer._unrouted = intake.stream.take_unrouted("w1", idle_ms=0)
+    intake.take_in()
+    assert intake.client.xpending(intake.keys.events, GROUP)["consumers"] == [{"name": ROUTED, "pending": 2}]
+    assert len(intake.told("loop-failed")) == 1
+
+
+def test_an_entry_that_the_step_refuses_for_good_is_left_alone(tmp_path: Path, redis_client: redis.Redis) -> None:
+    intake = Intake(tmp_path, redis_client, clock=HeldClock(datetime.now(UTC)))
+    intake.emit(2)
+    bad, good = [entry for entry, _ in redis_client.xrange(intake.keys.events)]
+    redis_client.set(intake.keys.invocations(bad), "of another type")
+    intake.take_in()
+    intake.claimer.step()
+    assert [claim.message for claim in intake.places.started] == [good]
+    assert intake.places.free == 2
+    alone = redis_client.xadd(intake.keys.events, {"event": '{"kind": "go"}'})
+    redis_client.set(intake.keys.invocations(alone), "of another type")
+    intake.take_in()
+    intake.emit(1)
+    intake.take_in()
+    assert len(intake.places.started) == 2, "one that came by itself holds up nothing either"
+    assert [fact.loop for fact in intake.told("loop-failed")].count("consumer") == 2
+    redis_client.delete(intake.keys.invocations(bad), intake.keys.invocations(alone))
+    intake.places.free = 3
+    intake.clock.advance(timedelta(minutes=1))
+    intake.consumer._unrouted = intake.stream.take_unrouted("w1", idle_ms=0)
+    intake.take_in()
+    intake.claimer.step()
+    assert {claim.message for claim in intake.places.started} >= {bad, alone}
+
+
+def test_a_broker_that_refuses_everything_keeps_the_batch(
+    tmp_path: Path, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    intake = Intake(tmp_path, redis_client)
+    intake.emit(2)
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise BrokerRefused("the broker forbids this user a command")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(intake.stream, "route", refused)
+        with pytest.raises(BrokerRefused):
+            intake.take_in()
+    intake.claimer.step()
+    assert intake.places.free == 3
+    intake.take_in()
+    assert len(intake.places.started) == 2
+
+
+def test_a_failure_whose_reply_was_lost_is_told_with_its_next_attempt(
+    tmp_path: Path, redis_client: redis.Redis
+) -> None:
+    template = {"app": TEMPLATE.replace("retries: 0", "retries: 1")}
+    intake = Intake(tmp_path, redis_client, templates=template)
+    intake.emit(1)
+    intake.take_in()
+    [claim] = intake.places.started
+    intake.places.end(claim, Outcome.FAILED)
+    record = intake.invocations.end_and_look
+
+    def losing_its_answer(*asked: Any) -> Any:
+        record(*asked)
+        raise BrokerUnavailable("the connection broke")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(intake.invocations, "end_and_look", losing_its_answer)
+        with pytest.raises(BrokerUnavailable):
+            intake.claimer.step()
+    intake.claimer.step()
+    [told] = intake.told("run-failed")
+    assert told.retry_in is not None, "it is not its last"
+
+
+def test_a_batch_that_is_routed_again_is_told_of_once(tmp_path: Path, redis_client: redis.Redis) -> None:
+    intake = Intake(tmp_path, redis_client)
+    for event in ('{"kind": "other"}', "no object"):
+        intake.client.xadd(intake.keys.events, {"event": event})
+
+    def away(*_: Any, **__: Any) -> None:
+        raise BrokerUnavailable("the connection broke")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(intake.stream, "route", away)
+        for _ in range(3):
+            with pytest.raises(BrokerUnavailable):
+                intake.take_in()
+    assert intake.facts == []
+    intake.take_in()
+    assert [fact.event for fact in intake.facts] == ["event-unmatched", "message-rejected"]
+
+
+def test_an_end_whose_reply_was_lost_is_recorded_once_and_its_place_comes_back(intake: FarIntake) -> None:
+    intake.emit(2)
+    intake.take_in()
+    first, second = intake.places.started
+    intake.places.end(first)
+    intake.losing_the_reply_of("finish", intake.claimer.step)
+    assert intake.client.xlen(intake.keys.events) == 1, "it was done all the same"
+    assert intake.places.started == [first, second], "and nobody here knows it"
+    intake.claimer.step()
+    assert (intake.places.started, intake.places.free) == ([second], 2)
+    history = intake.client.xrange(intake.keys.history_of_handler("app", "jobs.on"))
+    assert [fields["message"] for _, fields in history] == [first.message]
+    assert intake.told("end-refused") == []
