@@ -30,6 +30,7 @@ def emit(
     """
     from relayctl.cli.desk import Desk, to_json
     from relayctl.cli.eventfile import read_event_file
+    from relayctl.cli.fleet import warn_unreplicated
 
     desk = Desk(context)
     event = read_event_file(source, desk.settings.max_event_bytes)
@@ -37,19 +38,20 @@ def emit(
         _explain(desk, event)
         return
     desk.format({"text": str, "json": str})
-    entry = _append(desk, event)
-    desk.deliver({
-        "text": lambda: f"{entry}\n",
-        "json": lambda: to_json({"v": 1, "entry": entry, "namespace": desk.settings.namespace}),
-    })  # fmt: skip
+    entry, replicated = _append(desk, event)
+    warn_unreplicated(desk, replicated)
+    document = {"v": 1, "entry": entry, "namespace": desk.settings.namespace, "replicated": replicated}
+    desk.deliver({"text": lambda: f"{entry}\n", "json": lambda: to_json(document)})
 
 
-def _append(desk: Desk, event: Event) -> str:
+def _append(desk: Desk, event: Event) -> tuple[str, bool | None]:
+    """The entry's id, and whether its replicas hold it."""
     from relayctl.broker.choose import resolve_broker
     from relayctl.host.clock import SystemClock
     from relayctl.host.state import StateDir
     from relayctl.store.connect import connect
     from relayctl.store.keys import Keys
+    from relayctl.store.replicas import Replicas
     from relayctl.store.stream import Stream
 
     settings = desk.settings
@@ -58,7 +60,9 @@ def _append(desk: Desk, event: Event) -> str:
     )
     client = connect(broker.target, client_name="relayctl-emit")
     try:
-        return Stream(client, Keys(settings.namespace)).emit(event.text)
+        keys = Keys(settings.namespace)
+        entry = Stream(client, keys).emit(event.text)
+        return entry, Replicas(client, keys, settings.min_replica_acks).confirm()
     finally:
         client.close()
         broker.close()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from relayctl.api import Place
+    from relayctl.cli.desk import Desk
     from relayctl.settings import Settings
 
 
@@ -13,4 +14,29 @@ def place_of(settings: Settings) -> Place:
     """The broker and namespace that the settings mean."""
     from relayctl.api import Place
 
-    return Place(redis_url=settings.redis_url, state_dir=settings.state_dir, namespace=settings.namespace)
+    return Place(
+        redis_url=settings.redis_url,
+        state_dir=settings.state_dir,
+        namespace=settings.namespace,
+        min_replica_acks=settings.min_replica_acks,
+    )
+
+
+def asked_of(context: Any, target: str) -> tuple[Desk, Place, str, str]:
+    """What a command on one schedule begins with: its desk, where the fleet is, the app and the schedule's name."""
+    from relayctl.cli.desk import Desk
+    from relayctl.cli.tree import split_schedule
+
+    desk = Desk(context)
+    app, schedule = split_schedule(target)
+    return desk, place_of(desk.settings), app, schedule
+
+
+def warn_unreplicated(desk: Desk, replicated: bool | None) -> None:
+    """Say that an order stands, and that a fail-over could still lose it."""
+    if replicated is False:
+        wanted = desk.settings.min_replica_acks
+        desk.complain(
+            f"warning: accepted, not replicated: fewer than {wanted} {'replica' if wanted == 1 else 'replicas'} "
+            "confirmed it within a second, so a fail-over now could lose it"
+        )

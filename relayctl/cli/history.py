@@ -43,6 +43,7 @@ def history(
         zone=found.zone,
         records=found.records[:limit],
         is_cut=len(found.records) > limit,
+        newer=found.newer,
     )
     desk.deliver({
         "text": lambda: harmless(render.text(shown, width=desk.look.width)),

@@ -29,23 +29,20 @@ def pause(
     and end; its beginning stays.
     """
     from relayctl import api
-    from relayctl.cli.desk import Desk, to_json
+    from relayctl.cli.desk import to_json
     from relayctl.cli.exits import harmless
-    from relayctl.cli.fleet import place_of
-    from relayctl.cli.tree import split_schedule
+    from relayctl.cli.fleet import asked_of, warn_unreplicated
     from relayctl.cli.when import parse_instant
     from relayctl.errors import UsageError
     from relayctl.host.clock import SystemClock
     from relayctl.host.operator import operator
 
-    desk = Desk(context)
-    name, schedule = split_schedule(target)
+    desk, place, name, schedule = asked_of(context, target)
     if len(reason) > _LONGEST_REASON or not reason.isprintable():
         raise UsageError(f"--reason is one line of at most {_LONGEST_REASON} characters")
     end = None if until is None else parse_instant(until, desk.now())
-    paused = api.pause(
-        place_of(desk.settings), SystemClock(), name, schedule, until=end, by=operator(), reason=reason.strip()
-    )
+    paused = api.pause(place, SystemClock(), name, schedule, until=end, by=operator(), reason=reason.strip())
+    warn_unreplicated(desk, paused.replicated)
     desk.deliver({"text": lambda: harmless(_text(paused)), "json": lambda: to_json(_document(paused))})
 
 
@@ -74,4 +71,5 @@ def _document(paused: Paused) -> dict[str, Any]:
         "by": paused.by,
         "reason": paused.reason,
         "was_paused": not paused.is_new,
+        "replicated": paused.replicated,
     }

@@ -25,15 +25,14 @@ def resume(
     runs one of these firings all the same.
     """
     from relayctl import api
-    from relayctl.cli.desk import Desk, to_json
-    from relayctl.cli.fleet import place_of
-    from relayctl.cli.tree import split_schedule
+    from relayctl.cli.desk import to_json
+    from relayctl.cli.fleet import asked_of, warn_unreplicated
     from relayctl.host.clock import SystemClock
     from relayctl.host.operator import operator
 
-    desk = Desk(context)
-    name, schedule = split_schedule(target)
-    resumed = api.resume(place_of(desk.settings), SystemClock(), name, schedule, by=operator())
+    desk, place, name, schedule = asked_of(context, target)
+    resumed = api.resume(place, SystemClock(), name, schedule, by=operator())
+    warn_unreplicated(desk, resumed.replicated)
     desk.deliver({"text": lambda: _text(resumed), "json": lambda: to_json(_document(resumed))})
 
 
@@ -59,5 +58,6 @@ def _document(resumed: Resumed) -> dict[str, Any]:
         "was_paused": resumed.was_paused,
         "closed_as_paused": resumed.paused,
         "closed_as_missed": resumed.missed,
+        "replicated": resumed.replicated,
         "next": None if resumed.next_at is None else instant_text(resumed.next_at),
     }

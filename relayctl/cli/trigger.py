@@ -40,22 +40,19 @@ def trigger(
     that does not end in time with code 8.
     """
     from relayctl import api
-    from relayctl.cli.desk import Desk
-    from relayctl.cli.fleet import place_of
+    from relayctl.cli.fleet import asked_of
     from relayctl.cli.runend import await_end, deliver
-    from relayctl.cli.tree import split_schedule
     from relayctl.cli.when import parse_span
     from relayctl.errors import UsageError
     from relayctl.host.clock import SystemClock
 
-    desk = Desk(context)
-    name, schedule = split_schedule(target)
+    desk, place, name, schedule = asked_of(context, target)
     if slot is not None and key is not None:
         raise UsageError("--slot and --key exclude each other", help="a firing has its instant for a key")
     wanted = None if slot is None else _slot(desk, slot)
     within = parse_span(timeout, "--timeout", longest=_LONGEST_WAIT)
     clock = SystemClock()
-    with api.orders(place_of(desk.settings), clock) as orders:
+    with api.orders(place, clock) as orders:
         started = _start(orders, name, schedule, wanted, key)
         deliver(desk, [(started, await_end(orders, clock, started, within) if wait else None)])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from relayctl.core.duration import DurationError, format_duration, parse_duration
 from relayctl.errors import UsageError
@@ -25,6 +25,14 @@ def parse_instant(text: str, now: datetime) -> datetime:
         except (ValueError, OverflowError):
             pass
     raise UsageError(f"not an instant: {text!a}", help="write 2026-09-29T03:00:00Z, 2026-09-29, now or now+90m")
+
+
+def parse_firing(text: str, now: datetime) -> datetime | date | None:
+    """A firing that is asked for: an instant, a day, or None for the last one that was due (`latest`, or nothing)."""
+    if text in {"", "latest"}:
+        return None
+    at = parse_instant(text, now)
+    return date.fromisoformat(text) if len(text) == len("2026-09-29") and text.count("-") == 2 else at
 
 
 def _relative(text: str, match: re.Match[str], now: datetime) -> datetime:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
 from typing import Annotated
 
 import typer
@@ -26,18 +25,17 @@ def why(
     latest.
     """
     from relayctl import api
-    from relayctl.cli.desk import Desk, to_json
+    from relayctl.cli.desk import to_json
     from relayctl.cli.exits import harmless
-    from relayctl.cli.fleet import place_of
-    from relayctl.cli.tree import split_schedule
+    from relayctl.cli.fleet import asked_of
+    from relayctl.cli.when import parse_firing
     from relayctl.host.clock import SystemClock
     from relayctl.render import why as render
 
     name, at_sign, instant = target.partition("@")
-    desk = Desk(context)
-    app_name, schedule = split_schedule(name)
-    wanted = _wanted(instant if at_sign else "latest", desk.now())
-    found = api.why(place_of(desk.settings), SystemClock(), app_name, schedule, wanted)
+    desk, place, app_name, schedule = asked_of(context, name)
+    wanted = parse_firing(instant if at_sign else "latest", desk.now())
+    found = api.why(place, SystemClock(), app_name, schedule, wanted)
     shown = render.Why(
         app=app_name,
         schedule=schedule,
@@ -50,13 +48,3 @@ def why(
         "text": lambda: harmless(render.text(shown, width=desk.look.width)),
         "json": lambda: to_json(render.document(shown)),
     })  # fmt: skip
-
-
-def _wanted(text: str, now: datetime) -> datetime | date | None:
-    """The instant or day that was asked for; None is the last firing that was due."""
-    from relayctl.cli.when import parse_instant
-
-    if text in {"", "latest"}:
-        return None
-    at = parse_instant(text, now)
-    return date.fromisoformat(text) if len(text) == len("2026-09-29") and text.count("-") == 2 else at

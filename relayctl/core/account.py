@@ -25,9 +25,11 @@ _LEFT_FIRINGS = 96
 UNPUBLISHED_OLD = "unpublished for 7 days"
 UNPUBLISHED_OVERTAKEN = "unpublished until 128 younger firings existed"
 POISON = "poison"
+STATE_LOST = "state lost"
 _WORDS = {
     "outbox full": "a hundred younger ones waited in the outbox (outbox full)",
-    "state lost": "the broker had lost its state, and nobody knew of it (state lost)",
+    "unavailable": "no live worker could run it for 24 hours (unavailable)",
+    STATE_LOST: "the broker had lost its state, and nobody knew of it (state lost)",
 }
 _RANGE = re.compile(r"(\d+)-(\d+)", re.ASCII)
 

@@ -10,6 +10,7 @@ class Checkpoint:
     """The definition in force and the instant up to which all was published or passed over, both as last known.
 
     `floor`, `paused_at` and `paused_until` are epoch seconds, `from_ms` is when the definition came into force.
+    `control` numbers the operator's act that the pause, or that there is none, goes back to.
     """
 
     app: str
@@ -21,6 +22,9 @@ class Checkpoint:
     floor: int
     paused_at: int | None = None
     paused_until: int | None = None
+    paused_by: str = ""
+    pause_reason: str = ""
+    control: int = 0
 
     @property
     def name(self) -> tuple[str, str]:

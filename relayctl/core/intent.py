@@ -88,6 +88,7 @@ def to_columns(intent: Intent) -> dict[str, Any]:
         "is_ambiguous": int(intent.is_ambiguous),
         "first_failed_at": _text(intent.first_failed_at),
         "last_error": intent.last_error,
+        "marks": ",".join(occurrence.marks),
     }
 
 
@@ -120,6 +121,7 @@ def from_columns(columns: Mapping[str, Any]) -> Intent | str:
         handler=columns["handler"],
         scheduled_at=at,
         gen=columns["gen"],
+        marks=tuple(mark for mark in str(columns.get("marks") or "").split(",") if mark),
     )
     if occurrence.id != columns.get("id"):
         return f"its fields name another firing, {occurrence.id}"

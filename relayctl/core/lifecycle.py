@@ -15,6 +15,8 @@ from relayctl.core.model import EventRule, Schedule
 from relayctl.core.timing import backoff_after
 
 DESCRIPTOR_VERSION = 1
+INVOCATION_VERSION = 1
+"""Of the hash that a message's invocations live in; the steps in `store.scripts` have the same."""
 
 
 class Kind(Enum):
@@ -175,3 +177,28 @@ class Claim:
         if self.descriptor.input is not None:
             document["input"] = json.loads(self.descriptor.input)
         return json.dumps(document, separators=(",", ":"))
+
+
+def run_variables(
+    *,
+    app: str,
+    handler: str,
+    attempt: int,
+    message: str,
+    deadline: str,
+    schedule: str | None,
+    firing: tuple[str, str] | None,
+) -> dict[str, str]:
+    """The RELAY_* variables of one run; `deadline` is RFC 3339, `firing` the id and the instant of an occurrence."""
+    found = {
+        "RELAY_APP": app,
+        "RELAY_HANDLER": handler,
+        "RELAY_ATTEMPT": str(attempt),
+        "RELAY_MESSAGE_ID": message,
+        "RELAY_DEADLINE": deadline,
+    }
+    if schedule is not None:
+        found["RELAY_SCHEDULE"] = schedule
+    if firing is not None:
+        found["RELAY_OCCURRENCE_ID"], found["RELAY_SCHEDULED_AT"] = firing
+    return found

@@ -43,7 +43,8 @@ class State(Enum):
 class Live:
     """A published firing that has not ended: its invocation's state, None while its entry is not routed yet.
 
-    `attempts` counts those made, `due_at` is when the next may begin, `token` names the claim.
+    `attempts` counts those made, `due_at` is when the next may begin, `token` names the claim. Of one that a newer
+    relayctl wrote (`is_newer`) nothing else is known here. No live worker can run it since `stranded_since`, if given.
     """
 
     state: str | None
@@ -51,6 +52,8 @@ class Live:
     attempts_allowed: int = 0
     due_at: datetime | None = None
     token: str = ""
+    is_newer: bool = False
+    stranded_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +72,8 @@ class Evidence:
     workers: Sequence[str]
     jitter: timedelta = timedelta(0)
     paused_until: datetime | None = None
+    newer_records: int = 0
+    """Records of a newer relayctl, which may speak of any of its firings."""
 
     @property
     def timeline(self) -> Timeline:
@@ -100,6 +105,7 @@ class Judgement:
     paused_at: datetime | None = None
     replaced: Record | None = None
     """The closing that an operator's explicit act replaced."""
+    newer_records: int = 0
 
     @property
     def is_expected(self) -> bool:
@@ -118,6 +124,7 @@ def judge(evidence: Evidence, at: datetime) -> Judgement:
         generation=generation_at(evidence.generations, at),
         before=None if before is None else from_epoch(before[0]),
         after=None if after is None else from_epoch(after[0]),
+        newer_records=evidence.newer_records,
     )
     told = [record for record in evidence.records if record.covers(at)]
     # A replay does not undo a verdict: the first end stays, marked.
@@ -131,6 +138,11 @@ def judge(evidence: Evidence, at: datetime) -> Judgement:
         return _published(evidence, found, value, run, closing)
     if run is not None:
         return _ended(found, run, closing)
+    if (value or closing is not None) and str(second) not in evidence.recorded.fields:
+        # A range speaks of the firings in it, not of what lies between them.
+        objections = _objections_to(evidence, found)
+        if objections:
+            return replace(found, objections=objections)
     if value.startswith("c|"):
         _, verdict, reason = (*value.split("|", 2), "", "")[:3]
         return replace(found, state=State.CLOSED, verdict=verdict, reason=reason, record=closing)
@@ -208,6 +220,13 @@ def _unrecorded(evidence: Evidence, found: Judgement, second: int) -> Judgement:
         return replace(found, state=State.PAUSED, paused_at=evidence.paused_at)
     is_late = evidence.now - found.at > timedelta(seconds=OVERDUE_AFTER_S) + evidence.jitter
     return replace(found, state=State.OVERDUE if is_late else State.DUE)
+
+
+def _objections_to(evidence: Evidence, found: Judgement) -> tuple[str, ...]:
+    """Why no firing was due at that instant; nothing where its definition is unknown by now, or not ours to judge."""
+    if found.generation is None or not Firing.from_spec(found.generation.spec).is_comparable:
+        return ()
+    return why_not(evidence.generations, found.at)
 
 
 def _worker_of(token: str, workers: Sequence[str]) -> str:

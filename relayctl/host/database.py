@@ -38,13 +38,22 @@ class Database:
     They raise FileFailure where the file cannot be used, after one attempt to set aside what is damaged.
     """
 
-    def __init__(self, path: Path, schema: str, clock: Clock, on_damage: Callable[[Path, str], None] | None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        schema: str,
+        clock: Clock,
+        on_damage: Callable[[Path, str], None] | None,
+        added: Sequence[tuple[str, str, str]] = (),
+    ) -> None:
         """`schema` makes the tables where they are missing, `on_damage` hears where a damaged file went and why.
 
-        Without `on_damage` a damaged file is an error and stays where it is.
+        Without `on_damage` a damaged file is an error and stays where it is. `added` are columns (table, name, type)
+        that a file of an earlier version lacks.
         """
         self.path = path
         self._schema = schema
+        self._added = added
         self._clock = clock
         self._on_damage = on_damage
         self._local = threading.local()
@@ -92,12 +101,23 @@ class Database:
         # A file that was set aside by a peer, or deleted, must not go on taking rows that nobody reads.
         if known is not None and known[1] == _identity(self.path):
             return known[0]
+        if known is not None:
+            self._let_go(known[0])
         with self._alone():
             connection = self._made()
         with self._lock:
             self._open.append(connection)
             self._local.known = (connection, _identity(self.path))
         return connection
+
+    def _let_go(self, connection: Connection) -> None:
+        """Close this thread's connection to a file that is not the one at the path any more."""
+        self._local.known = None
+        with self._lock:
+            if connection in self._open:
+                self._open.remove(connection)
+        with suppress(sqlite3.Error):
+            connection.close()
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -143,10 +163,16 @@ class Database:
                 error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
                 raise error
             connection.executescript(self._schema)
+            self._complete(raw)
         except BaseException:
             raw.close()
             raise
         return connection
+
+    def _complete(self, raw: sqlite3.Connection) -> None:
+        for table, column, kind in self._added:
+            if column not in {row[1] for row in raw.execute(f"PRAGMA table_info({table})")}:
+                raw.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
 
     def _set_aside(self, reason: str) -> None:
         if self._on_damage is None:

@@ -31,9 +31,19 @@ CREATE TABLE IF NOT EXISTS checkpoints (
 );
 CREATE TABLE IF NOT EXISTS probe (id INTEGER PRIMARY KEY, at REAL);
 """
+_ADDED = (
+    ("intents", "marks", "TEXT DEFAULT ''"),
+    ("checkpoints", "paused_by", "TEXT"),
+    ("checkpoints", "pause_reason", "TEXT"),
+    ("checkpoints", "control", "INTEGER"),
+    ("checkpoints", "kept_at", "REAL"),
+)
+"""Columns that came later than their tables."""
+CHECKPOINTS_KEPT = timedelta(days=30)
+"""How long a checkpoint is kept that no worker on this file has confirmed: its schedule is not loaded here any more."""
 _OWN = (
     "id", "v", "app", "schedule", "handler", "scheduled_at", "gen", "token", "is_explicit", "attempts",
-    "is_ambiguous", "first_failed_at", "last_error",
+    "is_ambiguous", "first_failed_at", "last_error", "marks",
 )  # fmt: skip
 # Another process may know an answer that this one lost, so doubt is never taken back.
 _PUT = f"""
@@ -48,13 +58,14 @@ WHERE intents.v = excluded.v AND intents.token = excluded.token
 _FREE = "(holder = '' OR held_until <= :now OR held_until > :now + :far)"
 """Nobody holds it, or the lease is over, or reaches so far ahead that the clock must have been set back."""
 _FAR_S = 2 * RETRY_WAITS[-1].total_seconds()
-_CHECKPOINT = """
-INSERT INTO checkpoints (name, epoch, gen, hash, spec, from_ms, floor, paused_at, paused_until)
-VALUES (:name, :epoch, :gen, :hash, :spec, :from_ms, :floor, :paused_at, :paused_until)
-ON CONFLICT (name) DO UPDATE SET epoch = excluded.epoch, gen = excluded.gen, hash = excluded.hash,
-  spec = excluded.spec, from_ms = excluded.from_ms, floor = excluded.floor, paused_at = excluded.paused_at,
-  paused_until = excluded.paused_until
-"""
+_REMEMBERED = (
+    "epoch", "gen", "hash", "spec", "from_ms", "floor", "paused_at", "paused_until", "paused_by", "pause_reason",
+    "control", "kept_at",
+)  # fmt: skip
+_CHECKPOINT = f"""
+INSERT INTO checkpoints (name, {", ".join(_REMEMBERED)}) VALUES (:name, {", ".join(f":{name}" for name in _REMEMBERED)})
+ON CONFLICT (name) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _REMEMBERED)}
+"""  # noqa: S608  names of columns
 
 
 class Outbox:
@@ -63,7 +74,7 @@ class Outbox:
     def __init__(self, path: Path, clock: Clock, on_damage: Callable[[Path, str], None] | None) -> None:
         """`on_damage` hears where a damaged file was set aside, and why; without it one is an error and stays."""
         self._clock = clock
-        self._database = Database(path, _SCHEMA, clock, on_damage)
+        self._database = Database(path, _SCHEMA, clock, on_damage, _ADDED)
 
     @property
     def path(self) -> Path:
@@ -129,6 +140,13 @@ class Outbox:
         [answer] = self._database.query("SELECT count(*) AS n FROM intents")
         return int(answer["n"])
 
+    def standing(self) -> tuple[int, datetime | None]:
+        """How many rows there are, and since when the oldest that can be published waits; it makes no file."""
+        if not self.path.exists():
+            return 0, None
+        intents = [row.intent for row in self.rows() if row.intent is not None]
+        return self.count(), min((intent.first_failed_at for intent in intents), default=None)
+
     def crowded(self) -> list[tuple[str, str]]:
         """The schedules with more rows than one may have."""
         found = self._database.query(
@@ -155,8 +173,21 @@ class Outbox:
     def keep(self, epoch: str, checkpoints: Sequence[Checkpoint], gone: Collection[tuple[str, str]] = ()) -> None:
         """Remember these as of that epoch, and forget those that are gone, in one step."""
         self._database.execute_many(
-            (_CHECKPOINT, [_checkpoint_columns(item, epoch) for item in checkpoints]),
+            (_CHECKPOINT, [_checkpoint_columns(item, epoch) | {"kept_at": self._clock.time()} for item in checkpoints]),
             ("DELETE FROM checkpoints WHERE name = ?", [(f"{app}/{schedule}",) for app, schedule in gone]),
+        )
+
+    def sweep(self, confirmed: Collection[tuple[str, str]]) -> int:
+        """Say which schedules still are, and forget what nobody has confirmed for long; how many rows that touched.
+
+        Other workers may keep checkpoints in the same file, so what this one does not know is left to its age.
+        """
+        now = self._clock.time()
+        confirm = "UPDATE checkpoints SET kept_at = ? WHERE name = ?"
+        return self._database.execute_many(
+            (confirm, [(now, f"{app}/{schedule}") for app, schedule in confirmed]),
+            ("UPDATE checkpoints SET kept_at = ? WHERE kept_at IS NULL", [(now,)]),
+            ("DELETE FROM checkpoints WHERE kept_at < ?", [(now - CHECKPOINTS_KEPT.total_seconds(),)]),
         )
 
     def move_to(self, epoch: str) -> None:
@@ -205,6 +236,9 @@ def _checkpoint_columns(item: Checkpoint, epoch: str) -> dict[str, Any]:
         "floor": item.floor,
         "paused_at": item.paused_at,
         "paused_until": item.paused_until,
+        "paused_by": item.paused_by,
+        "pause_reason": item.pause_reason,
+        "control": item.control,
     }
 
 
@@ -221,6 +255,9 @@ def _checkpoint(row: dict[str, Any]) -> Checkpoint | None:
             floor=int(row["floor"]),
             paused_at=None if row["paused_at"] is None else int(row["paused_at"]),
             paused_until=None if row["paused_until"] is None else int(row["paused_until"]),
+            paused_by=str(row["paused_by"] or ""),
+            pause_reason=str(row["pause_reason"] or ""),
+            control=int(row["control"] or 0),
         )
     except (TypeError, ValueError):
         return None

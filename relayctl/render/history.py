@@ -20,7 +20,10 @@ _WIDE = 110
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The records to show. `zone` is that of the schedule; `is_cut`: there may be older ones."""
+    """The records to show. `zone` is that of the schedule; `is_cut`: there may be older ones.
+
+    `newer` counts those of a newer relayctl, which cannot be shown.
+    """
 
     app: str
     name: str
@@ -28,12 +31,17 @@ class History:
     zone: tzinfo
     records: Sequence[Record]
     is_cut: bool = False
+    newer: int = 0
 
 
 def text(history: History, *, width: int) -> str:
     """One line per record; a wide table also says who published and who ran it."""
+    newer = ""
+    if history.newer:
+        records = "record" if history.newer == 1 else "records"
+        newer = f"{history.newer:,} {records} of a newer relayctl cannot be shown here\n"
     if not history.records:
-        return f"nothing on record of {history.app}/{history.name}\n"
+        return newer or f"nothing on record of {history.app}/{history.name}\n"
     is_wide = width >= _WIDE
     head = ["SCHEDULED" if history.is_schedule else "PUBLISHED", "VERDICT", "ATTEMPT", "TOOK"]
     head += ["LATE", "PUBLISHED BY", "RAN ON"] if is_wide else []
@@ -43,7 +51,7 @@ def text(history: History, *, width: int) -> str:
         row += [_late(record), record.by or "-", record.worker or "-"] if is_wide else []
         rows.append((*row, _why(record)))
     more = f"… there may be older ones; --limit {2 * len(history.records)} shows more\n" if history.is_cut else ""
-    return columns(rows, width=width) + more
+    return columns(rows, width=width) + more + newer
 
 
 def _when(record: Record, history: History) -> str:
@@ -86,6 +94,7 @@ def document(history: History) -> dict[str, Any]:
         "kind": "schedule" if history.is_schedule else "handler",
         "records": [_record_document(record) for record in history.records],
         "cut": history.is_cut,
+        "newer": history.newer,
     }
 
 

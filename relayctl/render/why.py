@@ -70,6 +70,8 @@ def headline(found: Judgement, now: datetime) -> str:
             since = "" if found.paused_at is None else f" since {utc_text(found.paused_at)}"
             return f"not run: the schedule is paused{since}"
         case State.SETTLED:
+            if found.newer_records:
+                return "settled: how it ended is on record in the form of a newer relayctl, or not kept any more"
             return "settled: it was published or closed, and how it ended is not kept any more"
         case _:
             return _underway(found, now)
@@ -84,11 +86,13 @@ def _ended(found: Judgement) -> str:
         words += f" in attempt {record.attempts}{allowed}"
     if took is not None:
         words += f" after {span_text(took)}"
-    return f"{words}: {found.reason}" if found.reason else words
+    return f"{words}: {reason_words(found.reason)}" if found.reason else words
 
 
 def _underway(found: Judgement, now: datetime) -> str:
     live = found.live
+    if live is not None and live.is_newer:
+        return "published; a newer relayctl wrote it, and only a worker that knows its form can go on with it"
     if found.state is State.PUBLISHED or live is None:
         return "published, and waits in the stream for a worker to read it"
     number = live.attempts if found.state is State.RUNNING else live.attempts + 1
@@ -97,6 +101,9 @@ def _underway(found: Judgement, now: datetime) -> str:
         return f"running now: {attempt}" + (f" on {found.worker}" if found.worker else "")
     if live.state == "waiting":
         return "waits for another run of its schedule to end (overlap: queue)"
+    if live.stranded_since is not None and live.stranded_since <= now:
+        since = span_text(now - live.stranded_since)
+        return f"{attempt} is due, and no live worker has been able to run it for {since}; after 24 h it fails"
     wait = "now" if live.due_at is None or live.due_at <= now else f"in {span_text(live.due_at - now)}"
     if found.state is State.RETRYING:
         return f"failed attempt {live.attempts}; {attempt} is due {wait}"
@@ -121,7 +128,7 @@ def _rows(why: Why, found: Judgement) -> list[tuple[str, str]]:
     if found.published_at is not None:
         after = span_text(max(found.published_at - found.at, timedelta(0)))
         by = f" by {found.by}" if found.by else ""
-        rows.append(("published", f"{_moment(found.published_at)}, {after} after its instant{by}"))
+        rows.append(("published", f"{moment_text(found.published_at)}, {after} after its instant{by}"))
     record = found.record
     if record is not None and record.marks:
         rows.append(("marks", ", ".join(record.marks)))
@@ -146,7 +153,7 @@ def _run_rows(found: Judgement) -> list[tuple[str, str]]:
         return []
     where = f" on {record.worker}" if record.worker else ""
     how = f", exit {record.exit}" if record.exit else ""
-    rows = [("ran", f"{_moment(record.started_at)} to {_moment(record.finished_at)}{where}{how}")]
+    rows = [("ran", f"{moment_text(record.started_at)} to {moment_text(record.finished_at)}{where}{how}")]
     return [*rows, ("handler", record.handler)] if record.handler else rows
 
 
@@ -154,7 +161,7 @@ def _closed(found: Judgement) -> str:
     record = found.record
     if record is None:
         return ""
-    when = _moment(record.finished_at or record.recorded_at)
+    when = moment_text(record.finished_at or record.recorded_at)
     by = f" by {record.worker}" if record.worker else ""
     if record.first_at is None:
         return f"{when}{by}"
@@ -168,14 +175,21 @@ def _ways_out(why: Why, found: Judgement) -> list[tuple[str, str]]:
         case State.PAUSED:
             return [("way out", f"relayctl resume {why.name}")]
         case State.ENDED if found.verdict == "failed":
-            return [("look at", f"relayctl dlq ls; relayctl history {why.name}")]
+            return [("look at", f"{_output_of(why, found)}; relayctl dlq ls")]
+        case State.RUNNING | State.RETRYING:
+            return [("look at", _output_of(why, found))]
         case _:
             return []
 
 
+def _output_of(why: Why, found: Judgement) -> str:
+    return f"relayctl logs {why.name}@{instant_text(found.at)}"
+
+
 def _definition(generation: Generation) -> str:
-    trigger = Firing.from_spec(generation.spec).trigger
-    words = "nothing fires" if trigger is None else trigger.words
+    firing = Firing.from_spec(generation.spec)
+    words = "nothing fires" if firing.is_comparable else "not to be read here, a newer relayctl or other zone data"
+    words = words if firing.trigger is None else firing.trigger.words
     until = "" if generation.to_ms is None else f" until {utc_text(from_epoch(generation.to_ms // 1000))}"
     return f"{words}, in force from {utc_text(from_epoch(generation.from_ms // 1000))}{until}"
 
@@ -184,7 +198,8 @@ def _firing(at: datetime, why: Why) -> str:
     return f"{instant_text(at)}   {local_text(at, why.zone)}"
 
 
-def _moment(at: datetime) -> str:
+def moment_text(at: datetime) -> str:
+    """`2026-09-29 10:15:02.123Z`."""
     return f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03d}Z"
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 DROP_BATCH = 500
 _BATCH = 200
+_ACCOUNT_FIELDS = ("gen", "floor", "hw", "paused", "paused_until")
 
 Narrow = Callable[[int, int], Span | None]
 """The firings later than the first and not later than the second instant, as one span; None if there are none."""
@@ -46,6 +47,7 @@ class Account:
     highest_published: int | None
     paused_at: int | None
     fields: int
+    paused_until: int | None = None
 
 
 class Closings:
@@ -86,7 +88,7 @@ class Closings:
                 # In one transaction, or a publication in between would look like a difference.
                 pipeline = self._client.pipeline(transaction=True)
                 for app, schedule in names[start : start + _BATCH]:
-                    pipeline.hmget(self._keys.schedule(app, schedule), "gen", "floor", "hw", "paused")
+                    pipeline.hmget(self._keys.schedule(app, schedule), *_ACCOUNT_FIELDS)
                     pipeline.hlen(self._keys.published(app, schedule))
                 replies = pipeline.execute()
             found += [_account(head, count) for head, count in zip(replies[::2], replies[1::2], strict=True)]
@@ -96,7 +98,7 @@ class Closings:
         """The same for one schedule, with its whole published set."""
         with translate():
             pipeline = self._client.pipeline(transaction=True)
-            pipeline.hmget(self._keys.schedule(app, schedule), "gen", "floor", "hw", "paused")
+            pipeline.hmget(self._keys.schedule(app, schedule), *_ACCOUNT_FIELDS)
             pipeline.hgetall(self._keys.published(app, schedule))
             head, fields = pipeline.execute()
         return _account(head, len(fields)), dict(fields)
@@ -150,7 +152,7 @@ def _rest(wish: Wish, span: Span, reply: Sequence[Any]) -> list[Span]:
 
 
 def _account(head: Sequence[Any], fields: int) -> Account | None:
-    gen, floor, highest, paused = head
+    gen, floor, highest, paused, until = head
     if not gen:
         return None
     return Account(
@@ -158,5 +160,6 @@ def _account(head: Sequence[Any], fields: int) -> Account | None:
         floor=int(floor) if floor else None,
         highest_published=int(highest) if highest else None,
         paused_at=int(paused) if paused else None,
+        paused_until=int(until) if until else None,
         fields=fields,
     )

@@ -44,6 +44,7 @@ class ControlVerdict(Enum):
     ACCEPTED = "accepted"
     DUPLICATE = "duplicate"  # the same key was used before
     UNKNOWN = "unknown"
+    FOREIGN = "foreign"  # its definition rests on another evaluator or other zone data: what a pause covered is unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,15 @@ class ResumeAnswer:
     verdict: ControlVerdict
     paused: int = 0
     missed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Act:
+    """What an operator did to a schedule, for the worker that tells of it; `action` is pause or resume."""
+
+    action: str
+    by: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,13 +91,15 @@ class Controls:
     ) -> tuple[ControlVerdict, int | None]:
         """Pause from the next whole second on, until that epoch second if any; the pause's beginning with it."""
         keys = [self._keys.schedule(app, schedule), self._keys.definitions_seq, self._keys.definitions_log]
-        args = ["" if until is None else until, by, reason, f"{app}/{schedule}", "" if now_ms is None else now_ms]
+        args = ["" if until is None else until, by, reason, f"{app}/{schedule}", self._scripts.instant(now_ms)]
         for _ in range(_MOST_TRIES):
             with translate():
                 answer = self._scripts.run("pause", keys, args)
             if answer[0] != "over":
                 return ControlVerdict(answer[0]), int(answer[1]) if len(answer) > 1 else None
-            self.resume(app, schedule, by=by, only_ended=True, now_ms=now_ms)
+            ended = self.resume(app, schedule, by=by, only_ended=True, now_ms=now_ms)
+            if ended.verdict is ControlVerdict.FOREIGN:
+                return ended.verdict, None
         raise BrokerRefused(f"the pause of {app}/{schedule} keeps changing", help="try again")
 
     def resume(
@@ -103,8 +115,11 @@ class Controls:
             if head.paused_at is None or (only_ended and not has_ended):
                 return ResumeAnswer(verdict=ControlVerdict.RUNNING)
             end = head.paused_until - 1 if has_ended and head.paused_until is not None else now
-            closings = self._closings(head, end, by)
-            verdict = self._resume(head, closings)
+            timeline = Timeline(self._definitions.generations(app, schedule))
+            if not timeline.is_comparable:
+                return ResumeAnswer(verdict=ControlVerdict.FOREIGN)
+            closings = self._closings(head, timeline, end, by)
+            verdict = self._resume(head, closings, by, "its time was over" if only_ended else "", now_ms)
             if verdict is not None:
                 return ResumeAnswer(verdict=verdict, paused=closings.paused, missed=closings.missed)
         raise BrokerRefused(f"the pause of {app}/{schedule} keeps changing", help="try again")
@@ -119,6 +134,12 @@ class Controls:
         with translate():
             answer = self._scripts.run("trigger", keys, [run.to_envelope(), MANUAL_KEPT_MS, *extra])
         return ControlVerdict(answer[0]), answer[1] if len(answer) > 1 else ""
+
+    def take_untold(self, app: str, schedule: str) -> list[Act]:
+        """The acts on this schedule that no worker has told of, oldest first: they are the caller's to tell."""
+        with translate():
+            text = self._scripts.run("tell", [self._keys.schedule(app, schedule)], [])
+        return [Act(action=item["action"], by=item["by"], reason=item["reason"]) for item in json.loads(text or "[]")]
 
     def refused(self, app: str, schedule: str, reason: str, token: str) -> int:
         """Count a publication that no retry can cure; how many there were in a row. The token is used once."""
@@ -139,7 +160,9 @@ class Controls:
             seconds, _ = self._client.time()
         return int(seconds)
 
-    def _resume(self, head: Head, closings: _Closings) -> ControlVerdict | None:
+    def _resume(
+        self, head: Head, closings: _Closings, by: str, reason: str, now_ms: int | None
+    ) -> ControlVerdict | None:
         """None where the pause is another one by now."""
         keys, app, schedule = self._keys, head.app, head.schedule
         with translate():
@@ -161,12 +184,18 @@ class Controls:
                     app,
                     schedule,
                     json.dumps(closings.items),
+                    by,
+                    reason,
+                    self._scripts.instant(now_ms),
                 ],
             )
         return None if answer[0] == "moved" else ControlVerdict(answer[0])
 
-    def _closings(self, head: Head, end: int, by: str) -> _Closings:
-        """What a pause that ends at `end` (epoch seconds, included) closes: up to its beginning as missed."""
+    def _closings(self, head: Head, timeline: Timeline, end: int, by: str) -> _Closings:
+        """What a pause that ends at `end` (epoch seconds, included) closes: up to its beginning as missed.
+
+        The firings of a definition that rests on another evaluator or other zone data are nobody's to count here.
+        """
         beginning = head.paused_at
         if beginning is None or beginning > end:
             # It never came into force.
@@ -174,9 +203,9 @@ class Controls:
         with translate():
             fields: Any = self._client.hgetall(self._keys.published(head.app, head.schedule))
         recorded = Recorded.of(fields)
-        timeline = Timeline(self._definitions.generations(head.app, head.schedule))
-        covered = tuple(_open_spans(timeline, recorded, beginning - 1, end))
-        earlier = tuple(_missing(timeline, recorded, head.floor, beginning - 1))
+        parts = timeline.judged()
+        covered = tuple(span for part in parts for span in _open_spans(part, recorded, beginning - 1, end))
+        earlier = tuple(span for part in parts for span in _missing(part, recorded, head.floor, beginning - 1))
         reason, offer = head.pause_reason or "paused", offered(self._wants_verdicts)
         return _Closings(
             items=(

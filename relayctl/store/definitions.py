@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _BATCH = 500
 _HEAD_FIELDS = (
     *("gen", "hash", "spec", "from", "floor", "hw"),
-    *("paused", "paused_until", "paused_by", "paused_why", "failures", "last_error", "shut"),
+    *("paused", "paused_until", "paused_by", "paused_why", "failures", "last_error", "shut", "control", "untold"),
 )  # fmt: skip
 _T = TypeVar("_T")
 Name = tuple[str, str]
@@ -77,6 +77,10 @@ class Head:
     refusals: int = 0
     last_error: str = ""
     closed_until: int | None = None
+    control: int = 0
+    """The number of the last act of an operator: of two that are known, the higher is the later one."""
+    is_untold: bool = False
+    """Whether no worker has told of an act yet."""
 
     @property
     def generation(self) -> Generation:
@@ -117,6 +121,7 @@ class Definitions:
                         keys.definitions_log,
                         keys.definitions,
                         keys.published(item.app, item.schedule),
+                        keys.definitions_gone,
                     ],
                     [
                         item.mode.value,
@@ -124,7 +129,7 @@ class Definitions:
                         item.spec,
                         item.held_gen,
                         f"{item.app}/{item.schedule}",
-                        "" if now_ms is None else now_ms,
+                        self._scripts.instant(now_ms),
                     ],
                 )
                 for item in batch
@@ -159,7 +164,10 @@ class Definitions:
                         "" if item.paused_at is None else item.paused_at,
                         "" if item.paused_until is None else item.paused_until,
                         f"{item.app}/{item.schedule}",
-                        "" if now_ms is None else now_ms,
+                        self._scripts.instant(now_ms),
+                        item.control,
+                        item.paused_by,
+                        item.pause_reason,
                     ],
                 )
                 for item in batch
@@ -191,6 +199,18 @@ class Definitions:
         with translate():
             members: Any = self._client.smembers(self._keys.definitions)
         return {(app, schedule) for app, _, schedule in (member.partition("/") for member in members)}
+
+    def removed_names(self) -> list[Name]:
+        """The removed schedules of which a firing may still be without a verdict, the oldest removal first."""
+        with translate():
+            members: Any = self._client.zrange(self._keys.definitions_gone, 0, -1)
+        return [(app, schedule) for app, _, schedule in (member.partition("/") for member in members)]
+
+    def settle_removed(self, app: str, schedule: str, gen: int) -> None:
+        """All that a removed schedule owed up to that generation has its verdict."""
+        keys = [self._keys.schedule(app, schedule), self._keys.definitions_gone, self._keys.published(app, schedule)]
+        with translate():
+            self._scripts.run("settle", keys, [f"{app}/{schedule}", gen])
 
     def generations(self, app: str, schedule: str) -> list[Generation]:
         """All kept generations, oldest first, the head last."""
@@ -237,7 +257,7 @@ def _head(app: str, schedule: str, fields: Sequence[Any]) -> Head | None:
     gen, hash_, spec, from_ms, floor, highest, *rest = fields
     if not gen:
         return None
-    paused, paused_until, paused_by, pause_reason, refusals, last_error, closed = rest
+    paused, paused_until, paused_by, pause_reason, refusals, last_error, closed, control, untold = rest
     return Head(
         app=app,
         schedule=schedule,
@@ -254,6 +274,8 @@ def _head(app: str, schedule: str, fields: Sequence[Any]) -> Head | None:
         refusals=int(refusals or 0),
         last_error=last_error or "",
         closed_until=int(closed) if closed else None,
+        control=int(control or 0),
+        is_untold=bool(untold),
     )
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from relayctl.core.account import Recorded
-from relayctl.core.occurrence import from_epoch
+from relayctl.core.lifecycle import INVOCATION_VERSION, Descriptor
+from relayctl.core.occurrence import ENVELOPE_VERSION, from_epoch
 from relayctl.core.record import Record, read_record
 from relayctl.core.running import LastRun
 from relayctl.core.verdict import Evidence, Live
@@ -40,7 +42,8 @@ class History:
             for app, schedule in wanted:
                 pipeline.xrevrange(self._keys.history_of_schedule(app, schedule), count=1)
             replies: list[Any] = pipeline.execute()
-        return {name: _last(reply[0][1]) for name, reply in zip(wanted, replies, strict=True) if reply}
+        found = {name: _last(reply[0]) for name, reply in zip(wanted, replies, strict=True) if reply}
+        return {name: last for name, last in found.items() if last is not None}
 
     def of_schedule(self, app: str, schedule: str, *, limit: int, wanted: Callable[[Record], bool]) -> list[Record]:
         """The newest records of a schedule that are wanted; those of a newer version are left out."""
@@ -49,6 +52,13 @@ class History:
     def of_handler(self, app: str, handler: str, *, limit: int, wanted: Callable[[Record], bool]) -> list[Record]:
         """The same of the event runs of a handler."""
         return self._records(self._keys.history_of_handler(app, handler), limit, wanted)
+
+    def newer(self, app: str, name: str, *, is_schedule: bool) -> int:
+        """How many records of a schedule or handler a newer relayctl wrote, of those that can be read at once."""
+        key = self._keys.history_of_schedule(app, name) if is_schedule else self._keys.history_of_handler(app, name)
+        with translate():
+            page: Any = self._client.xrevrange(key, count=_ALL)
+        return sum(read_record(0, fields) is None for _, fields in page)
 
     def has_handler(self, app: str, handler: str) -> bool:
         """Whether any event run of this handler is on record."""
@@ -81,6 +91,7 @@ class History:
             records=self.of_schedule(app, schedule, limit=_ALL, wanted=lambda _: True),
             live=self._live(app, schedule, _messages(recorded, instants)),
             workers=workers,
+            newer_records=self.newer(app, schedule, is_schedule=True),
         )
 
     def _records(self, key: str, limit: int, wanted: Callable[[Record], bool]) -> list[Record]:
@@ -104,16 +115,25 @@ class History:
             member = f"{message}|@{schedule}"
             with translate():
                 pipeline = self._client.pipeline(transaction=True)
-                pipeline.hmget(self._keys.invocations(message), f"s:{name}", f"d:{name}")
+                pipeline.hmget(self._keys.invocations(message), f"s:{name}", f"d:{name}", "v")
                 pipeline.zscore(self._keys.ready_of(app), member)
                 pipeline.xrange(self._keys.events, message, message)
                 pipeline.hget(self._keys.schedule(app, schedule), "waiter")
-                (state, pinned), due, entry, waiter = pipeline.execute()
-            if state:
-                found[message] = _invocation(state, pinned, due, is_waiter=waiter == member)
+                pipeline.hmget(self._keys.stranded, app, name)
+                (state, pinned, version), due, entry, waiter, marks = pipeline.execute()
+            if version is not None and (not version.isdecimal() or int(version) > INVOCATION_VERSION):
+                found[message] = Live(state=None, is_newer=True)
+            elif state:
+                live = _invocation(state, pinned, due, is_waiter=waiter == member)
+                found[message] = replace(live, stranded_since=_since(due, marks))
             elif entry:
-                found[message] = Live(state=None)
+                found[message] = Live(state=None, is_newer=_is_newer(_fields(entry[0][1]).get("event", "")))
         return found
+
+
+def _fields(answer: Any) -> dict[str, str]:
+    # Inside a transaction the client of a Cluster hands over what the server sent: names and values in turn.
+    return answer if isinstance(answer, dict) else dict(zip(answer[::2], answer[1::2], strict=True))
 
 
 def _messages(recorded: Recorded, instants: Sequence[int]) -> list[str]:
@@ -123,7 +143,10 @@ def _messages(recorded: Recorded, instants: Sequence[int]) -> list[str]:
 
 def _invocation(text: str, pinned: str | None, due: float | None, *, is_waiter: bool) -> Live:
     state, attempts, token = text.split("|", 2)
-    allowed = json.loads(pinned)["retries"] + 1 if pinned else 0
+    try:
+        allowed = Descriptor.from_json(pinned).attempts if pinned else 0
+    except ValueError:
+        return Live(state=None, is_newer=True)
     return Live(
         # Only its schedule says of a run that it waits for another one; its own record has it as ready.
         state="waiting" if is_waiter and state == "ready" else state,
@@ -134,11 +157,32 @@ def _invocation(text: str, pinned: str | None, due: float | None, *, is_waiter: 
     )
 
 
-def _last(record: Mapping[str, str]) -> LastRun:
+def _since(due: float | None, marks: Sequence[str | None]) -> datetime | None:
+    """Since when nobody can run what is due; a mark may be older than that."""
+    known = [int(mark) for mark in marks if mark]
+    if due is None or not known:
+        return None
+    return from_epoch(0) + timedelta(milliseconds=max(int(due), min(known)))
+
+
+def _is_newer(envelope: str) -> bool:
+    try:
+        version = json.loads(envelope).get("v")
+    except (ValueError, AttributeError):
+        return False
+    return isinstance(version, int) and version > ENVELOPE_VERSION
+
+
+def _last(entry: tuple[str, Mapping[str, str]]) -> LastRun | None:
+    """What the newest record says; None where a newer relayctl wrote it."""
+    entry_id, fields = entry
+    record = read_record(int(entry_id.partition("-")[0]), fields)
+    if record is None:
+        return None
     return LastRun(
-        verdict=record.get("verdict", ""),
-        reason=record.get("reason", ""),
-        scheduled_at=record.get("scheduled_at", ""),
-        attempts=int(record.get("attempts") or 0),
-        took_ms=int(record.get("finished") or 0) - int(record.get("started") or 0),
+        verdict=record.verdict,
+        reason=record.reason,
+        scheduled_at=fields.get("scheduled_at", ""),
+        attempts=record.attempts,
+        took_ms=0 if record.took is None else record.took // timedelta(milliseconds=1),
     )

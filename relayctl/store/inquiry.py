@@ -35,13 +35,17 @@ MOST_JUDGED = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """The records asked for, the newest first. `zone` is that of the schedule."""
+    """The records asked for, the newest first. `zone` is that of the schedule.
+
+    `newer` counts those that a newer relayctl wrote, which are left out.
+    """
 
     app: str
     name: str
     is_schedule: bool
     zone: tzinfo
     records: Sequence[Record]
+    newer: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +78,8 @@ class Inquiry:
         ask = self._history.of_schedule if found.is_schedule else self._history.of_handler
         records = ask(app, name, limit=limit, wanted=is_wanted)
         zone = _zone(self._definitions.generations(app, name)) if found.is_schedule else UTC
-        return Past(app=app, name=name, is_schedule=found.is_schedule, zone=zone, records=records)
+        newer = self._history.newer(app, name, is_schedule=found.is_schedule)
+        return Past(app=app, name=name, is_schedule=found.is_schedule, zone=zone, records=records, newer=newer)
 
     def fate(self, app: str, schedule: str, wanted: datetime | date | None) -> Fate:
         """Judge the firing at an instant, those of a day in the schedule's zone, or the last that was due (None)."""

@@ -13,6 +13,13 @@ GROUP = "relay"
 ROUTED = "routed"
 """The consumer that routed entries belong to: what any other consumer still holds was read but not routed."""
 
+PARKED = "newer:"
+"""The consumer `newer:<version>` holds entries of that version, read by a worker that does not know it. Whoever does
+takes them over at once; nobody else looks at them again."""
+
+HANDED_OVER = "handed-over"
+"""The consumer of entries whose reader could not see all the rules that may want them. Whoever can takes them over."""
+
 
 class Keys:
     """Key names of one namespace. Names that reach it have passed the name rule, so no part can hold a colon."""
@@ -52,6 +59,11 @@ class Keys:
         return f"{self._prefix}:ready:{app}"
 
     @property
+    def stranded(self) -> str:
+        """Hash: an app, or app|slot, to the time in milliseconds since when no live worker can run it."""
+        return f"{self._prefix}:stranded"
+
+    @property
     def leases(self) -> str:
         """Sorted set: claims, by the end of their lease in milliseconds."""
         return f"{self._prefix}:leases"
@@ -71,6 +83,24 @@ class Keys:
     def history_of_handler(self, app: str, handler: str) -> str:
         """Stream: ended event invocations of one handler."""
         return f"{self._prefix}:hist:h:{app}:{handler}"
+
+    @property
+    def output_texts(self) -> str:
+        """Hash: claim to the document of its kept output, and what all of them weigh."""
+        return f"{self._prefix}:out:texts"
+
+    @property
+    def output_times(self) -> str:
+        """Sorted set: claims with kept output, by when it was last written."""
+        return f"{self._prefix}:out:times"
+
+    def output_of_schedule(self, app: str, schedule: str) -> str:
+        """Sorted set: the same claims of one schedule, its manual runs included."""
+        return f"{self._prefix}:out:s:{app}:{schedule}"
+
+    def output_of_handler(self, app: str, handler: str) -> str:
+        """Sorted set: the same claims of one event handler."""
+        return f"{self._prefix}:out:h:{app}:{handler}"
 
     @property
     def dead_letters(self) -> str:
@@ -113,6 +143,16 @@ class Keys:
     def definitions(self) -> str:
         """Set: the names of all schedules in the registry, as app/schedule."""
         return f"{self._prefix}:defs:all"
+
+    @property
+    def definitions_gone(self) -> str:
+        """Sorted set: removed schedules (app/schedule) whose account is open, by their removal in milliseconds."""
+        return f"{self._prefix}:defs:gone"
+
+    @property
+    def barrier(self) -> str:
+        """String: rewritten behind publications whose replicas are waited for, since only a write can be waited for."""
+        return f"{self._prefix}:barrier"
 
     @property
     def epoch(self) -> str:

@@ -24,6 +24,7 @@ from relayctl.store.dead_letters import DeadLetters, LetterVerdict
 from relayctl.store.definitions import Definitions, Head
 from relayctl.store.failure import translate
 from relayctl.store.fleet import LIVE_MS, Fleet, WorkerRecord
+from relayctl.store.replicas import Replicas
 from relayctl.store.stream import PublishVerdict, Stream
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class Paused:
     by: str
     reason: str
     is_new: bool
+    replicated: bool | None = None
+    """Whether as many replicas hold it as the settings want; None where they want none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,7 @@ class Resumed:
     paused: int
     missed: int
     next_at: datetime | None
+    replicated: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +77,7 @@ class Started:
     id: str
     message: str
     is_new: bool
+    replicated: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +97,9 @@ class RunState:
 class Orders:
     """Orders over one client. They raise UnknownTarget, Refused, UsageError, BrokerUnavailable or BrokerRefused."""
 
-    def __init__(self, client: redis.Redis, keys: Keys) -> None:
+    def __init__(self, client: redis.Redis, keys: Keys, acks: int = 0) -> None:
+        """`acks` is how many replicas an order waits for."""
+        self._replicas = Replicas(client, keys, acks)
         self._client = client
         self._keys = keys
         self._definitions = Definitions(client, keys)
@@ -114,6 +121,8 @@ class Orders:
             raise UsageError(f"the pause would end at {instant_text(until)}, which is over", help="--until now+2h")
         end = None if until is None else epoch_seconds(until)
         verdict, beginning = self._controls.pause(app, schedule, until=end, by=by, reason=reason)
+        if verdict is ControlVerdict.FOREIGN:
+            raise _foreign(app, schedule)
         if beginning is None:
             raise self._unknown(app, schedule)
         return Paused(
@@ -124,12 +133,15 @@ class Orders:
             by=by,
             reason=reason,
             is_new=verdict is ControlVerdict.PAUSED,
+            replicated=self._replicas.confirm(),
         )
 
     def resume(self, app: str, schedule: str, *, by: str) -> Resumed:
         """End a schedule's pause; what it covered stays undone."""
-        head = self._head(app, schedule)
+        head = self._head(app, schedule, to_resume=True)
         answer = self._controls.resume(app, schedule, by=by)
+        if answer.verdict is ControlVerdict.FOREIGN:
+            raise _foreign(app, schedule)
         trigger = Firing.from_spec(head.spec).trigger
         return Resumed(
             app=app,
@@ -138,6 +150,7 @@ class Orders:
             paused=answer.paused,
             missed=answer.missed,
             next_at=None if trigger is None else trigger.next_after(self.now()),
+            replicated=self._replicas.confirm(),
         )
 
     # Runs by hand
@@ -159,6 +172,7 @@ class Orders:
             id=run.id,
             message=message,
             is_new=verdict is ControlVerdict.ACCEPTED,
+            replicated=self._replicas.confirm(),
         )
 
     def trigger_slot(self, app: str, schedule: str, wanted: datetime | str, *, by: str, token: str) -> Started:
@@ -166,10 +180,7 @@ class Orders:
         self._head(app, schedule)
         timeline = Timeline(self._definitions.generations(app, schedule))
         if not timeline.is_comparable:
-            raise Refused(
-                f"the fleet's definition of {app}/{schedule} rests on another evaluator or other zone data than here",
-                help="run this where relayctl and its zone data are those of the workers",
-            )
+            raise _foreign(app, schedule)
         at, gen = self._firing(app, schedule, timeline, wanted)
         occurrence = Occurrence(
             app=app,
@@ -191,6 +202,7 @@ class Orders:
             id=occurrence.id,
             message=answer.entry,
             is_new=answer.verdict is PublishVerdict.PUBLISHED,
+            replicated=self._replicas.confirm(),
         )
 
     def state_of(self, started: Started) -> RunState:
@@ -233,7 +245,14 @@ class Orders:
             )
         if verdict is not LetterVerdict.REPLAYED:
             raise Refused(f"dead letter {entry} cannot be replayed", help=f"relayctl dlq show {entry}")
-        return Started(app=letter.app, slot=Slot(letter.slot), id=letter.target, message=message, is_new=True)
+        return Started(
+            app=letter.app,
+            slot=Slot(letter.slot),
+            id=letter.target,
+            message=message,
+            is_new=True,
+            replicated=self._replicas.confirm(),
+        )
 
     def remove(self, entry: str) -> None:
         """Take a dead letter out for good."""
@@ -270,11 +289,13 @@ class Orders:
 
     # Looking things up
 
-    def _head(self, app: str, schedule: str) -> Head:
+    def _head(self, app: str, schedule: str, *, to_resume: bool = False) -> Head:
         head = self._definitions.heads([(app, schedule)]).get((app, schedule))
         if head is None or head.hash == TOMBSTONE:
             raise self._unknown(app, schedule)
-        if json.loads(head.spec).get("enabled") is False:
+        is_disabled = json.loads(head.spec).get("enabled") is False
+        # What was paused before it was disabled has firings that only the end of the pause accounts for.
+        if is_disabled and not (to_resume and head.paused_at is not None):
             raise Refused(
                 f"{app}/{schedule} is disabled by its template", help="take enabled: false out of the template"
             )
@@ -333,6 +354,13 @@ _WHY_NOT = {
     PublishVerdict.UNKNOWN: "its definition is not known any more",
 }
 _INSTEAD = "a run that is no firing is always possible: leave --slot out"
+
+
+def _foreign(app: str, schedule: str) -> Refused:
+    return Refused(
+        f"the fleet's definition of {app}/{schedule} rests on another evaluator or other zone data than here",
+        help="run this where relayctl and its zone data are those of the workers",
+    )
 
 
 def _around(timeline: Timeline, at: int) -> str:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import heapq
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -54,6 +55,7 @@ _SOON_S = 10
 _AGAIN_S = 30
 _RARELY_S = 3600
 _SECOND = timedelta(seconds=1)
+_FOREVER = 1 << 62
 
 
 @dataclass(slots=True, kw_only=True)
@@ -99,7 +101,10 @@ class Auditor:
         self._heap: list[tuple[int, int, _Watched, int]] = []
         self._order = count()
         self._apps: frozenset[str] = frozenset()
+        self._own: frozenset[str] = frozenset()
+        self._ranked: tuple[int, int] = (-1, -1)
         self._seq = -1
+        self._peers_seen: tuple[int, frozenset[str]] = (-1, frozenset())
         self._is_broken = False
 
     @property
@@ -154,23 +159,32 @@ class Auditor:
     # What is watched
 
     def _follow(self) -> None:
-        """Watch the schedules of the apps that are this worker's to audit, and no others."""
-        apps = frozenset(app for app in self._snapshot().live if self._peers.audits(app))
-        seq = self._definitions.seq()
-        if apps == self._apps and seq == self._seq:
+        """Watch the schedules of the apps that are this worker's to audit, what is left of removed ones, no others."""
+        apps = self._own_apps()
+        seq, peers = self._definitions.seq(), (self._peers.seq, self._peers.publishers)
+        if apps == self._apps and seq == self._seq and peers == self._peers_seen:
             return
+        removed = frozenset(name for name in self._definitions.removed_names() if self._peers.audits_removed(name[0]))
         changed = None
         if apps == self._apps and 0 <= self._seq < seq:
             changed = self._definitions.changes_since(self._seq)
         if changed is None:
             changed = list(self._definitions.all_names())
-            for name in [name for name in self._watched if name[0] not in apps]:
-                self._watched.pop(name).stamp += 1
+        for name in [name for name in self._watched if name[0] not in apps and name not in removed]:
+            self._watched.pop(name).stamp += 1
         now = self._time.now_ms() // 1000
-        for name in changed:
-            if name[0] in apps:
-                self._plan(self._watched.setdefault(name, _Watched(name=name)), now)
-        self._apps, self._seq = apps, seq
+        for name in [*(name for name in changed if name[0] in apps), *(removed - self._watched.keys())]:
+            self._plan(self._watched.setdefault(name, _Watched(name=name)), now)
+        self._apps, self._seq, self._peers_seen = apps, seq, peers
+
+    def _own_apps(self) -> frozenset[str]:
+        """The apps that are this worker's to audit; ranking them all takes a while, so only after a change."""
+        snapshot = self._snapshot()
+        ranked = (snapshot.seq, self._peers.seq)
+        if ranked != self._ranked:
+            self._own = frozenset(app for app in snapshot.live if self._peers.audits(app))
+            self._ranked = ranked
+        return self._own
 
     def _pop_due(self, now: int) -> list[_Watched]:
         found: list[_Watched] = []
@@ -211,7 +225,7 @@ class Auditor:
     def _is_in_order(self, item: _Watched, account: Account | None, now: int) -> bool:
         """Whether the two numbers agree; if so the mark moves. A schedule that is gone is watched no more."""
         if account is None:
-            self._watched.pop(item.name, None)
+            self._let_go(item, item.gen)
             return True
         if item.timeline is None or account.gen != item.gen or account.floor != item.floor:
             self._reload(item, account)
@@ -233,7 +247,7 @@ class Auditor:
     def _reload(self, item: _Watched, account: Account) -> None:
         generations = self._definitions.generations(*item.name)
         if not generations:
-            self._watched.pop(item.name, None)
+            self._let_go(item, item.gen)
             return
         timeline = Timeline(generations)
         begin = -(-timeline.generations[0].from_ms // 1000) - 1
@@ -243,8 +257,10 @@ class Auditor:
 
     def _until(self, item: _Watched, account: Account, now: int) -> int:
         until = now - OVERDUE_AFTER_S - self._spread(item.name)
+        if account.paused_at is None or _is_removed(item.timeline):
+            return until
         # What a pause covers is closed by the end of the pause.
-        return until if account.paused_at is None else min(until, account.paused_at - 1)
+        return min(until, account.paused_at - 1)
 
     def _examine(self, item: _Watched, seen: Account | None, now: int) -> None:
         """Read the whole published set: close what is lost, tell what is overdue, drop what is done with."""
@@ -254,6 +270,11 @@ class Auditor:
             # Changed since a moment ago: the next look starts over.
             item.timeline = None
             return
+        if account.paused_at is not None and _is_removed(timeline):
+            self._close_paused(item.name, timeline, account)
+            account, fields = self._closings.recorded(*item.name)
+            if account is None:
+                return
         recorded, until = Recorded.of(fields), self._until(item, account, now)
         found = examine(timeline, recorded, after=item.mark, until=until, now=now)
         if found.lost:
@@ -269,8 +290,13 @@ class Auditor:
         item.fields = len(recorded.fields) - sum(1 for at in instants if at > item.mark)
         item.oldest = instants[0] if instants else None
         item.timeline = timeline.since(item.mark)
-        if timeline.generations[-1].hash == TOMBSTONE and item.timeline.next_after(item.mark) is None:
-            self._watched.pop(item.name, None)
+        if _is_removed(timeline) and item.timeline.next_after(item.mark) is None:
+            self._let_go(item, account.gen)
+
+    def _let_go(self, item: _Watched, gen: int) -> None:
+        """Watch a schedule no more that is gone and owes nothing."""
+        self._definitions.settle_removed(*item.name, gen)
+        self._watched.pop(item.name, None)
 
     def _release(self, item: _Watched, account: Account, recorded: Recorded, settled: int, now: int) -> Recorded:
         """Raise the floor where that is due; what is left of the published set."""
@@ -284,16 +310,11 @@ class Auditor:
 
     def _close(self, name: Name, timeline: Timeline, found: Examination) -> None:
         """One range per reason: what lies between two lost firings is lost too, or has a field of its own."""
-
-        def narrow(after: int, until: int) -> Span | None:
-            return span_between(timeline, after, until)
-
         wishes = []
-        for reason in dict.fromkeys(reason for _, reason in found.lost):
-            lost = [at for at, why in found.lost if why == reason]
-            span = Span(first=lost[0], last=lost[-1], count=timeline.count(lost[0] - 1, lost[-1]))
+        for part, reason, lost in _runs(timeline, found.lost):
+            span = Span(first=lost[0], last=lost[-1], count=part.count(lost[0] - 1, lost[-1]))
             closing = Closing(span=span, verdict=Verdict.MISSED, reason=reason)
-            wishes.append(Wish(app=name[0], schedule=name[1], closing=closing, narrow=narrow))
+            wishes.append(Wish(app=name[0], schedule=name[1], closing=closing, narrow=partial(span_between, part)))
         for wish, closed in zip(wishes, self._closings.close(wishes, now_ms=self._time.now_ms()), strict=True):
             if closed:
                 self._emit(
@@ -306,6 +327,18 @@ class Auditor:
                         reason=wish.closing.reason,
                     )
                 )
+
+    def _close_paused(self, name: Name, timeline: Timeline, account: Account) -> None:
+        """Nobody may ever resume a removed schedule, so what its pause covered is closed now; the pause stays."""
+        assert account.paused_at is not None
+        until = _FOREVER if account.paused_until is None else account.paused_until - 1
+        wishes = []
+        for part in timeline.judged():
+            span = span_between(part, account.paused_at - 1, until)
+            if span is not None:
+                closing = Closing(span=span, verdict=Verdict.PAUSED, reason="paused")
+                wishes.append(Wish(app=name[0], schedule=name[1], closing=closing, narrow=partial(span_between, part)))
+        self._closings.close(wishes, now_ms=self._time.now_ms())
 
     def _tell_overdue(self, item: _Watched, overdue: Sequence[int]) -> None:
         news = [at for at in overdue if at not in item.overdue]
@@ -326,3 +359,18 @@ class Auditor:
             self._is_broken = True
             self._emit(LoopFailed(loop="auditor", reason=reason))
         return SETTLE_S
+
+
+def _runs(timeline: Timeline, lost: Sequence[tuple[int, str]]) -> Iterator[tuple[Timeline, str, list[int]]]:
+    """The lost firings by reason, each run within neighbouring definitions that this worker can judge.
+
+    A range over the firings of another evaluator would close what is not known here.
+    """
+    for part in timeline.judged():
+        here = [(at, why) for at, why in lost if part.latest_between(at - 1, at) is not None]
+        for reason in dict.fromkeys(why for _, why in here):
+            yield part, reason, [at for at, why in here if why == reason]
+
+
+def _is_removed(timeline: Timeline | None) -> bool:
+    return timeline is not None and timeline.generations[-1].hash == TOMBSTONE

@@ -54,6 +54,11 @@ class Gate:
         self._probe_at = 0.0
         self._abreast_by = clock.monotonic() + _ABREAST_WITHIN_S
 
+    @property
+    def is_open(self) -> bool:
+        """Whether firing may go on, as last decided."""
+        return self._is_open
+
     def beat_failed(self, asked_at: float, error: BrokerError) -> float:
         """A heartbeat that was asked at that moment had no answer; the seconds until it should be tried again."""
         if self._link.failed(asked_at, self._clock.monotonic(), is_beat=True):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from relayctl.worker.agenda import Name
 
 KEEP_EVERY_S = 5.0
+SWEEP_EVERY_S = 3600.0
 PEERS_S = 5.0
 """How long a restored registry waits for what other workers remember, before anything is published."""
 
@@ -53,6 +54,7 @@ class Keeper:
         self._epoch = ""
         self._until: float | None = None
         self._next_at = 0.0
+        self._sweep_at = 0.0
         self._written: dict[Name, Checkpoint] = {}
         self._written_epoch = ""
 
@@ -66,9 +68,13 @@ class Keeper:
 
         `epoch` is what the last heartbeat said; None before the first, when the broker is asked.
         """
-        if self._until is not None and now < self._until:
-            return True
-        self._until = None
+        if self._until is not None:
+            if now < self._until:
+                return True
+            # The last heartbeat is older than the end of the wait. A server flushed meanwhile would be registered with
+            # as if it were the one that has been told.
+            epoch = self._fleet.begin_epoch()
+            self._until = None
         if epoch is None:
             if self._epoch:
                 return False
@@ -104,23 +110,30 @@ class Keeper:
         return True
 
     def keep_in_time(self) -> float:
-        """Keep checkpoints if it is time; the seconds until it is again. Raises FileFailure."""
+        """Keep checkpoints if it is time; the seconds until it is again. Raises FileFailure and BrokerError."""
         now = self._clock.monotonic()
         if now >= self._next_at:
             self._next_at = now + KEEP_EVERY_S
-            self._keep()
+            if self._may_keep():
+                self._keep()
+                self._sweep_in_time(now)
         return max(0.0, self._next_at - now)
 
     def keep_last(self) -> None:
-        """Keep checkpoints when the worker stops; a file that fails now is told and changes nothing."""
+        """Keep checkpoints when the worker stops; a file that fails now is told and changes nothing.
+
+        It asks no broker: one that is away must not keep a worker from stopping.
+        """
         try:
-            self._keep()
+            if self._may_keep():
+                self._keep()
         except FileFailure as error:
             self._emit(LoopFailed(loop="retrier", reason=error.message))
 
+    def _may_keep(self) -> bool:
+        return bool(self._epoch) and not self.is_waiting and self._is_abreast()
+
     def _keep(self) -> None:
-        if not self._epoch or self.is_waiting or not self._is_abreast():
-            return
         epoch, current = self._epoch, self._current()
         if epoch != self._written_epoch:
             self._written, self._written_epoch = {}, epoch
@@ -129,6 +142,17 @@ class Keeper:
         if changed or gone:
             self._outbox.keep(epoch, changed, gone)
             self._written = current
+
+    def _sweep_in_time(self, now: float) -> None:
+        """Forget schedules that the fleet has removed, and those that no worker here has held for long."""
+        if now < self._sweep_at or not self._outbox.path.exists():
+            return
+        epoch, current = self._written_epoch, self._written.keys()
+        others = [item.name for item in self._outbox.checkpoints() if item.name not in current]
+        heads = self._definitions.heads(others)
+        self._outbox.keep(epoch, (), [name for name, head in heads.items() if head.hash == TOMBSTONE])
+        self._outbox.sweep(current)
+        self._sweep_at = now + SWEEP_EVERY_S
 
     def _current(self) -> dict[Name, Checkpoint]:
         """How the schedules stand that are armed here. What was cut off from the broker stands still, and is right."""
@@ -145,6 +169,9 @@ class Keeper:
                 floor=max(cursors[name], -(-head.from_ms // 1000) - 1),
                 paused_at=head.paused_at,
                 paused_until=head.paused_until,
+                paused_by=head.paused_by,
+                pause_reason=head.pause_reason,
+                control=head.control,
             )
             for name, head in heads.items()
             if name in cursors and head.hash != TOMBSTONE

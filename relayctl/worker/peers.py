@@ -28,6 +28,8 @@ class Peers:
         self._records: dict[str, WorkerRecord] = {}
         self._holdings: dict[str, Holdings] = {}
         self._by_app: dict[str, tuple[str, ...]] = {}
+        self.newer: tuple[str, ...] = ()
+        """Live workers whose records a newer relayctl wrote: what they hold cannot be known here."""
         self.seq = 0
 
     @property
@@ -36,14 +38,9 @@ class Peers:
         return tuple(self._records.values())
 
     @property
-    def holdings(self) -> dict[str, Holdings]:
-        """What each live worker holds."""
-        return dict(self._holdings)
-
-    @property
-    def worker(self) -> str:
-        """This worker's own id."""
-        return self._worker
+    def publishers(self) -> frozenset[str]:
+        """The live workers that publish, whatever they hold."""
+        return frozenset(name for name, record in list(self._records.items()) if record.is_publishing)
 
     def wants_verdicts(self) -> bool:
         """Whether a live worker has an event rule for verdicts."""
@@ -51,7 +48,10 @@ class Peers:
 
     def update(self, now_ms: int) -> None:
         """Look at the fleet again; holdings are read only where they changed."""
-        records = {record.id: record for record in self._fleet.records() if now_ms - record.beat_ms < LIVE_MS}
+        found, newer = self._fleet.survey()
+        # A beat that lies well ahead was written before the broker's clock went back: its worker beats no more.
+        records = {record.id: record for record in found if abs(now_ms - record.beat_ms) < LIVE_MS}
+        self.newer = tuple(worker for worker, beat_ms in newer.items() if abs(now_ms - beat_ms) < LIVE_MS)
         stale = [
             name
             for name, record in records.items()
@@ -79,13 +79,31 @@ class Peers:
         workers = self._by_app.get(app, ())
         return self._worker in workers and rank_of(self._worker, workers, app) == min(2, len(workers))
 
+    def audits_removed(self, app: str) -> bool:
+        """Whether this worker ends the account of a removed schedule: who audits the app, or anyone if it is gone."""
+        if self._by_app.get(app):
+            return self.audits(app)
+        workers = self.publishers
+        return self._worker in workers and rank_of(self._worker, workers, app) == 1
+
     def holders(self, name: str) -> dict[str, str]:
         """Which live worker holds which definition (its hash) of `app/schedule`."""
         return {worker: held.schedules[name] for worker, held in self._holdings.items() if name in held.schedules}
 
     def has_app(self, app: str) -> bool:
-        """Whether any live worker has that app."""
-        return any(app in held.apps for held in self._holdings.values())
+        """Whether any live worker has that app, or one whose apps cannot be known here lives."""
+        return bool(self.newer) or any(app in held.apps for held in list(self._holdings.values()))
+
+    @property
+    def apps(self) -> frozenset[str]:
+        """The apps that live workers have, as far as that can be known here."""
+        return frozenset(app for held in list(self._holdings.values()) for app in held.apps)
+
+    def can_run(self, app: str) -> bool:
+        """The same, leaving out those that say that they cannot run it."""
+        return bool(self.newer) or any(
+            app in held.apps and not self._is_unable(worker, app) for worker, held in list(self._holdings.items())
+        )
 
     def lacking(self, app: str, schedule: str) -> list[str]:
         """The live workers whose files could have that schedule and have not."""
@@ -94,6 +112,10 @@ class Peers:
             for worker, held in self._holdings.items()
             if f"{app}/{schedule}" not in held.schedules and (app in held.apps or not self._is_partial(worker))
         ]
+
+    def _is_unable(self, worker: str, app: str) -> bool:
+        record = self._records.get(worker)
+        return record is not None and app in record.unable
 
     def _is_partial(self, worker: str) -> bool:
         # Asked from other threads than the one that updates: the record may just have gone.

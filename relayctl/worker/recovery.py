@@ -81,6 +81,8 @@ class Recovery:
         self._is_behind = False
         self.acks = acks
         self.state = State.RUNNING
+        self.reason = ""
+        """Why it is in that state, where it does not run."""
 
     @property
     def needs_answers(self) -> bool:
@@ -90,7 +92,7 @@ class Recovery:
     def enter(self, state: State, reason: str) -> None:
         """Change the state and tell it."""
         if state is not self.state:
-            self.state = state
+            self.state, self.reason = state, reason
             self._emit(SchedulerChanged(state=state.value, reason=reason))
 
     def secure(self, occurrences: Sequence[Occurrence]) -> bool:

@@ -6,7 +6,7 @@ disturbs nobody; it takes over only when no live worker has held the head for th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from relayctl.core.definition import TOMBSTONE, Firing, Spec
 from relayctl.core.facts import ControlUsed, Emit, ScheduleBehind
 from relayctl.store.definitions import Head, Mode, Proposal, Verdict
 from relayctl.worker.agenda import Armed, Name, Pause
+from relayctl.worker.lostgaps import Gap
 
 if TYPE_CHECKING:
     from relayctl.core.definition import Generation
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from relayctl.host.clock import Clock
     from relayctl.store.controls import Controls
     from relayctl.store.definitions import Definitions
+    from relayctl.worker.lostgaps import LostGaps
     from relayctl.worker.peers import Peers
     from relayctl.worker.scheduler import Scheduler
 
@@ -49,8 +51,10 @@ class Registrar:
         worker: str,
         emit: Emit,
         controls: Controls | None = None,
+        gaps: LostGaps | None = None,
     ) -> None:
-        """`controls` end the pauses whose time is over."""
+        """`controls` end the pauses whose time is over, `gaps` close what a registry that was lost cannot say."""
+        self._gaps = gaps
         self._controls = controls
         self._definitions = definitions
         self._scheduler = scheduler
@@ -62,6 +66,8 @@ class Registrar:
         self._heads: dict[Name, Head] = {}
         self._unheld_since: dict[Name, float] = {}
         self._withdrawn: dict[Name, int] = {}
+        self._untold: set[Name] = set()
+        self._lost: dict[Name, Head] = {}
         self._seq = -1
 
     @property
@@ -162,25 +168,66 @@ class Registrar:
         self._take(heads, is_disputed=is_disputed)
         lost = {name: self._own[name].schedule for name in wanted if name not in heads}
         if lost:
-            for name in lost:
-                self._heads.pop(name, None)
-                self._own[name] = replace(self._own[name], held_gen=0)
+            self._forget_heads(list(lost))
             self.propose(lost, Mode.START)
+        if self._lost:
+            self._note_gaps(self._begun_anew())
 
-    def forget_registry(self) -> dict[Name, Verdict]:
-        """The broker is another one than before: register everything again, as on a start."""
-        self._heads.clear()
+    def forget_registry(self) -> set[Name]:
+        """The broker is another one than before: register everything again, as on a start.
+
+        Answers what had to begin anew, since nobody could tell the registry of it.
+        """
         self._seq = -1
-        own = {name: item.schedule for name, item in self._own.items()}
-        self._own = {name: replace(item, held_gen=0) for name, item in self._own.items()}
-        return self.propose(own, Mode.START)
+        self._forget_heads(list(self._own.keys() | self._heads.keys()))
+        verdicts = self.propose({name: item.schedule for name, item in self._own.items()}, Mode.START)
+        anew = self._begun_anew()
+        self._note_gaps(anew)
+        return anew.keys() | {name for name, verdict in verdicts.items() if verdict is Verdict.CREATED}
+
+    def _forget_heads(self, names: Iterable[Name]) -> None:
+        """These are to be registered anew. What was known is kept aside, since that may fail on the way."""
+        for name in names:
+            before = self._heads.pop(name, None)
+            if before is not None and before.hash != TOMBSTONE:
+                self._lost.setdefault(name, before)
+            if name in self._own:
+                self._own[name] = replace(self._own[name], held_gen=0)
+
+    def _begun_anew(self) -> dict[Name, Head]:
+        """What was known of schedules that begin later now than they did, told once.
+
+        The answer that created one may have been lost, so what the registry says decides, whoever created it.
+        """
+        lost = {name: before for name, before in self._lost.items() if name in self._heads}
+        self._lost = {name: it for name, it in self._lost.items() if name in self._own and name not in lost}
+        return {
+            name: before
+            for name, before in lost.items()
+            if self._heads[name].gen == 1 and self._heads[name].from_ms > before.from_ms
+        }
+
+    def _note_gaps(self, anew: Mapping[Name, Head]) -> None:
+        """The account of these has a hole between what was known of them and now."""
+        if not anew or self._gaps is None:
+            return
+        cursors = self._scheduler.cursors()
+        for name, before in anew.items():
+            head = self._heads[name]
+            # Of a definition that cannot be judged here, the one that is in force now is the best that is known.
+            spec = before.spec if Firing.from_spec(before.spec).is_comparable else head.spec
+            after = max(before.settled_mark or 0, -(-before.from_ms // 1000) - 1, cursors.get(name, 0))
+            self._gaps.note(name, Gap(spec=spec, after=after, until_ms=head.from_ms))
 
     def end_pauses(self, now_ms: int) -> None:
         """End the pauses that had an end and are over: whichever worker comes first does it for all."""
         over = [
             name
             for name, head in self._heads.items()
-            if head.paused_until is not None and head.paused_until * 1000 <= now_ms
+            if head.paused_until is not None
+            and head.paused_until * 1000 <= now_ms
+            # What it covered cannot be counted with another evaluator or other zone data.
+            and Firing.from_spec(head.spec).is_comparable
         ]
         if over and self._controls is not None:
             for app, schedule in over:
@@ -190,9 +237,12 @@ class Registrar:
                     del self._heads[app, schedule]
             self.refresh(over)
 
-    def adopt_unheld(self) -> None:
-        """Put this worker's definitions in force where no live worker has held the head for long enough."""
-        ripe = self._ripe(self.behind)
+    def adopt_unheld(self, unread: Collection[str]) -> None:
+        """Put this worker's definitions in force where no live worker has held the head for long enough.
+
+        Those of the apps in `unread` are no evidence: nobody knows what their files are meant to say.
+        """
+        ripe = self._ripe({name: head for name, head in self.behind.items() if name[0] not in unread})
         self._register(
             [
                 Proposal(
@@ -234,6 +284,9 @@ class Registrar:
 
     def _is_held(self, name: Name, head: Head, *, any_hash: bool) -> bool:
         """Whether a live peer holds the head. A removal is held by whoever could have the schedule and has not."""
+        if self._peers.newer:
+            # What they hold cannot be known here.
+            return True
         if head.hash == TOMBSTONE and not any_hash:
             return any(worker != self._worker for worker in self._peers.lacking(*name))
         holders = self._peers.holders(f"{name[0]}/{name[1]}")
@@ -259,8 +312,8 @@ class Registrar:
         for name, head in heads.items():
             before = self._heads.get(name)
             self._heads[name] = head
-            if before is not None and before.paused_at != head.paused_at:
-                self._tell_pause(head)
+            if head.is_untold:
+                self._untold.add(name)
             own = self._own.get(name)
             if own is None:
                 continue
@@ -314,15 +367,18 @@ class Registrar:
             if item.to_ms is None or item.to_ms > head.settled_until * 1000
         ) or (head.generation,)
 
-    def _tell_pause(self, head: Head) -> None:
-        self._emit(
-            ControlUsed(
-                action="resume" if head.paused_at is None else "pause",
-                target=f"{head.app}/{head.schedule}",
-                by=head.paused_by,
-                reason=head.pause_reason,
-            )
-        )
+    def close_gaps(self) -> None:
+        """Close what a lost registry left open, where that has not been done."""
+        if self._gaps is not None:
+            self._gaps.close()
+
+    def tell_acts(self) -> None:
+        """Tell what operators did to the schedules here. Of the fleet one worker tells each act: who takes it first."""
+        while self._untold and self._controls is not None:
+            app, schedule = name = next(iter(self._untold))
+            for act in self._controls.take_untold(app, schedule):
+                self._emit(ControlUsed(action=act.action, target=f"{app}/{schedule}", by=act.by, reason=act.reason))
+            self._untold.discard(name)
 
     def _tell_behind(self, name: Name, head: Head) -> None:
         if head.hash == TOMBSTONE:

@@ -67,6 +67,7 @@ class Rescue:
             clock=clock,
             emit=emit,
             acks=acks,
+            by=loops.closings.by,
         )
         self.recovery = Recovery(
             outbox=self.outbox, token=token, clock=clock, emit=emit, acks=acks, on_handed=self.retrier.wake

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count, groupby
 from typing import TYPE_CHECKING
@@ -34,6 +35,7 @@ LEASE = timedelta(seconds=30)
 BATCH = 100
 CROWDED = "outbox full"
 """The reason for which a firing is closed that has too many younger ones beside it in the outbox."""
+_LATE_MS = 1000
 _LOOK_S = 5.0
 _LOOK_CLOSELY_S = 1.0
 _TELL_AGAIN_S = 3600.0
@@ -57,9 +59,10 @@ class Retrier:
         clock: Clock,
         emit: Emit,
         acks: int = 0,
+        by: str = "",
     ) -> None:
         """`is_current` asks whether the broker is the one whose registry is known here; `now_ms` is fleet time;
-        `on_settled` hears which instant of which schedule has its answer."""
+        `on_settled` hears which instant of which schedule has its answer; `by` is the worker that publishes."""
         self._outbox = outbox
         self._stream = stream
         self._closings = closings
@@ -71,6 +74,7 @@ class Retrier:
         self._clock = clock
         self._emit = emit
         self._acks = acks
+        self._by = by
         self._claims = count(1)
         self._wake = threading.Event()
         self._told: dict[str, float] = {}
@@ -84,7 +88,7 @@ class Retrier:
     def run(self, stop: threading.Event) -> None:
         """Come round until `stop` is set; whoever sets it also calls `wake`."""
         while not stop.is_set():
-            wait_s = self._pass()
+            wait_s = self.step()
             self._clock.wait(self._wake, wait_s)
             self._wake.clear()
 
@@ -115,7 +119,8 @@ class Retrier:
                 raise error
         return len(rows)
 
-    def _pass(self) -> float:
+    def step(self) -> float:
+        """One pass: rows that are due, checkpoints in time; how many seconds may go by until the next. Never raises."""
         wait_s = _LOOK_S
         try:
             while self._may_go_on() and self.drain() == BATCH:
@@ -148,7 +153,7 @@ class Retrier:
         stopped: BrokerError | None = None
         try:
             for item, answer in self._stream.publish(
-                [intent.occurrence for _, intent in group],
+                [self._marked(intent.occurrence) for _, intent in group],
                 first.token,
                 is_explicit=first.is_explicit,
                 acks=self._acks,
@@ -167,6 +172,11 @@ class Retrier:
         # Only now: a row that goes before its answer is told would be lost to a crash in between.
         self._outbox.resolve(settled, holder)
         return stopped
+
+    def _marked(self, item: Occurrence) -> Occurrence:
+        """With its publisher, and marked as late unless its first attempt had another mark."""
+        is_late = self._now_ms() - epoch_seconds(item.scheduled_at) * 1000 > _LATE_MS
+        return replace(item, by=self._by, marks=item.marks or (("late",) if is_late else ()))
 
     def _is_settled(self, answer: Publication) -> bool:
         if answer.verdict is PublishVerdict.EARLY or not answer.is_safe:
@@ -204,12 +214,15 @@ class Retrier:
             return
         late = timedelta(milliseconds=max(0, self._now_ms() - at * 1000))
         app, schedule, scheduled_at = item.app, item.schedule, item.scheduled_at
+        marks = self._marked(item).marks
         self._emit(
-            Published(
-                app=app, schedule=schedule, scheduled_at=scheduled_at, entry=answer.entry, late=late, marks=("late",)
-            )
+            Published(app=app, schedule=schedule, scheduled_at=scheduled_at, entry=answer.entry, late=late, marks=marks)
         )
-        self._emit(PublishedLate(app=app, schedule=schedule, scheduled_at=scheduled_at, late=late, is_catch_up=False))
+        if marks:
+            is_catch_up = "caught_up" in marks
+            self._emit(
+                PublishedLate(app=app, schedule=schedule, scheduled_at=scheduled_at, late=late, is_catch_up=is_catch_up)
+            )
 
     def _tell_bad(self, row: Row) -> None:
         now = self._clock.monotonic()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from relayctl.core.due import DAY_S, Due
 from relayctl.core.facts import ClockStepped, Emit, LoopFailed, PublishFailed
-from relayctl.core.occurrence import from_epoch
+from relayctl.core.occurrence import from_epoch, occurrence_id
 from relayctl.errors import BrokerError
 from relayctl.worker.agenda import Agenda, Armed, Job, Name
 from relayctl.worker.gate import Gate
@@ -94,6 +94,7 @@ class Scheduler:
         self._next_beat = 0.0
         self._stop = threading.Event()
         self._told_state = State.RUNNING
+        self._last_error = ""
         self._born_at = self.last_pass_at = clock.monotonic()
         """When the loop last came round, on the monotonic clock: the sign of life that health looks at."""
 
@@ -123,15 +124,32 @@ class Scheduler:
             return {job.name: job.next_at for job in self._agenda}
 
     def is_idle(self) -> bool:
-        """Whether it has come round at least once, and nothing is due now."""
+        """Whether it has come round at least once and may fire, and all that is due has its answer."""
+        now_ms = self._time.now_ms()
         with self._lock:
-            due = self._agenda.next_due_ms()
-        return self.last_pass_at > self._born_at and (due is None or due > self._time.now_ms())
+            # When a job is looked at next says nothing: one that failed waits for its next attempt.
+            owes = any(job.next_at is not None and _is_due(job, job.next_at, now_ms) for job in self._agenda)
+        return self.last_pass_at > self._born_at and self._gate.is_open and not owes
+
+    def failing(self) -> str:
+        """Which firing could not be published at its last attempt and why, empty where there is none."""
+        with self._lock:
+            jobs = [job for job in self._agenda if job.failures and job.next_at is not None]
+        if not jobs:
+            return ""
+        first = max(jobs, key=lambda job: job.failures)
+        at = from_epoch(first.next_at or first.cursor)
+        return f"{occurrence_id(first.app, first.schedule, at)} cannot be published: {self._last_error}"
 
     def cursors(self) -> dict[Name, int]:
         """Up to which instant (epoch seconds) every armed schedule owes nothing."""
         with self._lock:
             return {job.name: job.cursor for job in self._agenda}
+
+    def next_due_ms(self) -> int | None:
+        """When this worker acts next, in fleet time; None where nothing that is armed will ever be due."""
+        with self._lock:
+            return self._agenda.next_due_ms()
 
     def settle(self, name: Name, at: int) -> None:
         """An instant that had failed has its answer: it is not owed any more, if it is the next that is."""
@@ -311,6 +329,7 @@ class Scheduler:
     def _tell_failed(self, failed: Sequence[Outcome], asked_at: float) -> None:
         first = max(failed, key=lambda outcome: outcome.job.failures)
         assert first.error is not None
+        self._last_error = first.error.message
         if self._recovery.state is State.RUNNING:
             self._emit(
                 PublishFailed(
@@ -322,3 +341,7 @@ class Scheduler:
                 )
             )
         self._gate.publish_failed(first.job.failures, asked_at, first.error)
+
+
+def _is_due(job: Job, at: int, now_ms: int) -> bool:
+    return at * 1000 <= now_ms and job.due_ms(at) <= now_ms

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.broker import await_fact
 from support.console import Answer, inside
 from support.fleet import Fleet
+from support.schema import conforms
 
 from relayctl.core.definition import Spec
 from relayctl.core.occurrence import from_epoch, instant_text
@@ -19,17 +19,9 @@ from relayctl.store.definitions import Definitions, Mode, Proposal
 from relayctl.templates.load import load_app
 
 if TYPE_CHECKING:
-    import redis
-    from support.broker import PrivateBroker
+    pass
 
 Ask = Callable[..., Answer]
-
-
-@pytest.fixture
-def fleet(broker: PrivateBroker, redis_client: redis.Redis, short_dir: Path) -> Iterator[Fleet]:
-    made = Fleet(short_dir, broker.target, broker.url)
-    yield made
-    made.close()
 
 
 @pytest.fixture
@@ -47,12 +39,15 @@ def ask(fleet: Fleet, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
 def firing(ask: Ask, target: str) -> dict[str, Any]:
     answer = ask("why", target, "--format", "json")
     assert answer.code == 0, answer.err
-    [found] = json.loads(answer.out)["firings"]
+    document = json.loads(answer.out)
+    conforms(document, "why")
+    [found] = document["firings"]
     return dict(found)
 
 
 def records(ask: Ask, target: str, *flags: str) -> list[dict[str, Any]]:
     answer = ask("history", target, "--format", "json", *flags)
+    conforms(json.loads(answer.out), "history")
     assert answer.code == 0, answer.err
     return list(json.loads(answer.out)["records"])
 

@@ -7,40 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.broker import await_fact
-from support.console import Answer, inside
+from support.console import Answer
 from support.fleet import Fleet
 
 from relayctl.core.occurrence import epoch_seconds, from_epoch, instant_from_text, instant_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable
 
-    import redis
-    from support.broker import PrivateBroker
 
 TICK = "- {name: tick, handler: jobs.run, every: 1s, input: {n: 1}}"
 RARE = '- {name: rare, handler: jobs.run, cron: "0 3 29 2 *"}'
-
-
-@pytest.fixture
-def fleet(broker: PrivateBroker, redis_client: redis.Redis, short_dir: Path) -> Iterator[Fleet]:
-    made = Fleet(short_dir, broker.target, broker.url)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def ask(fleet: Fleet, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
-    """Run a command on the fleet's tree and broker."""
-    monkeypatch.chdir(fleet.root)
-
-    def run(*arguments: str) -> Answer:
-        answer = inside(capsys, *arguments, "--apps", "apps", "--redis", fleet.url)
-        assert "Traceback" not in answer.err
-        return answer
-
-    return run
 
 
 def document(answer: Answer) -> Any:

@@ -53,8 +53,10 @@ class AccountMachine(RuleBasedStateMachine):
     def _auditor(self) -> Auditor:
         live = {APP: SimpleNamespace(app=SimpleNamespace(schedule=lambda _name: None))}
         parts: dict[str, Any] = {
-            "peers": SimpleNamespace(audits=lambda _app: True),
-            "snapshot": lambda: SimpleNamespace(live=live),
+            "peers": SimpleNamespace(
+                audits=lambda _app: True, audits_removed=lambda _: True, seq=0, publishers=frozenset()
+            ),
+            "snapshot": lambda: SimpleNamespace(live=live, seq=1),
             "time": SimpleNamespace(now_ms=lambda: self.now_ms),
             "clock": None,
         }

@@ -8,6 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from support.schema import conforms
 from support.workbench import cron, generation
 from syrupy.assertion import SnapshotAssertion
 
@@ -132,7 +133,10 @@ def test_why_of_a_day(golden: SnapshotAssertion, width: int) -> None:
 
 
 def test_why_json(golden: SnapshotAssertion) -> None:
-    assert json.dumps([render_why.document(why(case)) for case in CASES], indent=2) == golden
+    documents = [render_why.document(why(case)) for case in CASES]
+    for document in documents:
+        conforms(document, "why")
+    assert json.dumps(documents, indent=2) == golden
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
@@ -147,7 +151,9 @@ def test_history(golden: SnapshotAssertion, width: int) -> None:
 
 def test_history_json(golden: SnapshotAssertion) -> None:
     shown = render_history.History(app="crm", name="sync-contacts", is_schedule=True, zone=ROME, records=RECORDS)
-    assert json.dumps(render_history.document(shown), indent=2) == golden
+    document = render_history.document(shown)
+    conforms(document, "history")
+    assert json.dumps(document, indent=2) == golden
 
 
 def test_history_of_nothing() -> None:

@@ -59,8 +59,10 @@ class Load:
     def _make_auditor(self) -> Auditor:
         live = {self.app: SimpleNamespace(app=SimpleNamespace(schedule=lambda _name: None))}
         parts: dict[str, Any] = {
-            "peers": SimpleNamespace(audits=lambda _app: True),
-            "snapshot": lambda: SimpleNamespace(live=live),
+            "peers": SimpleNamespace(
+                audits=lambda _app: True, audits_removed=lambda _app: True, seq=0, publishers=frozenset()
+            ),
+            "snapshot": lambda: SimpleNamespace(live=live, seq=1),
             "time": SimpleNamespace(now_ms=lambda: self.now * 1000),
             "clock": None,
         }

@@ -1,8 +1,10 @@
--- Offers what a worker remembers of one schedule to a server that was flushed or replaced. The highest floor wins.
+-- Offers what a worker remembers of one schedule to a server that was flushed or replaced. The highest floor wins, and
+-- of pauses and their ends the last act of an operator.
 --
 -- KEYS  1 the schedule's hash   2 the change counter   3 the change log   4 the set of all names
 -- ARGV  1 generation   2 hash of the definition   3 spec (JSON)   4 in force from, in ms   5 floor in epoch seconds
 --       6 start of a pause in epoch seconds, or ''   7 its end, or ''   8 name as app/schedule   9 now in ms, or ''
+--       10 number of the last act of an operator   11 by whom it is paused   12 why
 -- Answers restored (there was no record) | raised (something was learned) | known
 -- Idempotent. Another definition in force stays so; it only learns the floor, below which everything has run.
 --@include time
@@ -12,21 +14,26 @@ local sch, gen, hash, from = KEYS[1], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[
 local now = now_ms(ARGV[9])
 from = math.min(from, now)
 local floor = math.min(tonumber(ARGV[5]), math.floor(now / 1000))
+local control = tonumber(ARGV[10])
 
-local function pause()
-  redis.call('HSET', sch, 'paused', ARGV[6])
-  if ARGV[7] ~= '' then
-    redis.call('HSET', sch, 'paused_until', ARGV[7])
+local function take_control()
+  redis.call('HDEL', sch, 'paused', 'paused_until', 'paused_by', 'paused_why')
+  if control > 0 then
+    redis.call('HSET', sch, 'control', ARGV[10])
+  end
+  if ARGV[6] ~= '' then
+    redis.call('HSET', sch, 'paused', ARGV[6], 'paused_by', ARGV[11], 'paused_why', ARGV[12])
+    if ARGV[7] ~= '' then
+      redis.call('HSET', sch, 'paused_until', ARGV[7])
+    end
   end
 end
 
-local head = redis.call('HMGET', sch, 'gen', 'hash', 'from', 'floor', 'paused', 'spec')
+local head = redis.call('HMGET', sch, 'gen', 'hash', 'from', 'floor', 'paused', 'spec', 'control')
 if not head[1] then
   redis.call('HSET', sch, 'v', '1', 'gen', gen, 'hash', hash, 'spec', ARGV[3], 'from', from, 'floor', floor,
     'h:' .. hash, gen)
-  if ARGV[6] ~= '' then
-    pause()
-  end
+  take_control()
   redis.call('SADD', KEYS[4], ARGV[8])
   announce(KEYS[2], KEYS[3], ARGV[8])
   return 'restored'
@@ -37,8 +44,9 @@ if not head[4] or tonumber(head[4]) < floor then
   redis.call('HSET', sch, 'floor', floor)
   learned = true
 end
-if ARGV[6] ~= '' and not head[5] then
-  pause()
+local acted = tonumber(head[7] or '0')
+if control > acted or (control == acted and ARGV[6] ~= '' and not head[5]) then
+  take_control()
   learned = true
 end
 if head[2] == hash then

@@ -5,12 +5,14 @@
 --       6 the stream
 -- ARGV  1 beginning of the pause that was read   2 its end that was read, or ''   3 new floor, or '' to leave it
 --       4 name as app/schedule   5 app   6 schedule   7 closings (JSON): field, last, value, record (flat
---       history fields, with `offer` where somebody wants verdicts)
+--       history fields, with `offer` where somebody wants verdicts)   8 by whom   9 why   10 now in ms, or ''
 -- Answers {resumed, closings made} | {running} (there is no pause) | {moved} (it is another one than was read)
 -- Idempotent: again it answers `running`. What was published or closed meanwhile stays so.
 --@include invocation
 --@include closing
 --@include change
+--@include time
+--@include act
 local sch, pub = KEYS[1], KEYS[2]
 local head = redis.call('HMGET', sch, 'paused', 'paused_until', 'floor', 'shut')
 if not head[1] then
@@ -39,5 +41,6 @@ if ARGV[3] ~= '' and not is_under(head[3], tonumber(ARGV[3])) then
   redis.call('HSET', sch, 'floor', ARGV[3])
 end
 redis.call('HDEL', sch, 'paused', 'paused_until', 'paused_by', 'paused_why')
+enact(sch, 'resume', ARGV[8], ARGV[9], now_ms(ARGV[10]))
 announce(KEYS[4], KEYS[5], ARGV[4])
 return { 'resumed', made }

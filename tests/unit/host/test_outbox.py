@@ -318,3 +318,47 @@ def test_a_damaged_checkpoint_is_no_evidence(box: Box) -> None:
     box.run("UPDATE checkpoints SET floor = 'x' WHERE name = 'app/a'")
     box.run("UPDATE checkpoints SET hash = '' WHERE name = 'app/b'")
     assert [item.schedule for item in box.outbox.checkpoints(other_than="e2")] == ["c"]
+
+
+def test_a_file_of_an_earlier_version_gains_what_it_lacks(box: Box) -> None:
+    with sqlite3.connect(box.path) as connection:
+        connection.execute(
+            "CREATE TABLE checkpoints (name TEXT PRIMARY KEY, epoch TEXT, gen INTEGER, hash TEXT, spec TEXT, "
+            "from_ms INTEGER, floor INTEGER, paused_at INTEGER, paused_until INTEGER)"
+        )
+        connection.execute(
+            "INSERT INTO checkpoints VALUES ('app/a', 'e1', 3, 'h', '{}', ?, 1, NULL, NULL)", (T0 * 1000,)
+        )
+    assert box.outbox.checkpoints() == [checkpoint("a", 1)]
+    kept = checkpoint("a", 2, paused_at=5, paused_by="ann", pause_reason="x", control=9)
+    box.outbox.keep("e1", [kept])
+    assert box.outbox.checkpoints() == [kept]
+
+
+def test_a_checkpoint_that_nobody_confirms_goes_after_a_month(box: Box) -> None:
+    box.outbox.keep("e1", [checkpoint("mine", 1), checkpoint("of-a-peer", 2), checkpoint("gone", 3)])
+    for _ in range(31):
+        box.pass_time(86_400)
+        box.outbox.sweep([("app", "mine")])
+        box.another().sweep([("app", "of-a-peer")])
+    assert [item.schedule for item in box.outbox.checkpoints()] == ["mine", "of-a-peer"]
+
+
+def test_a_file_that_was_replaced_is_let_go(box: Box) -> None:
+    box.put(intent())
+    stale = box.outbox._database._connection().conn
+    for turn in range(3):
+        for path in list(box.path.parent.iterdir()):
+            path.unlink()
+        box.put(intent(T0 + turn))
+    assert len(box.outbox._database._open) == 1
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        stale.execute("SELECT 1")
+
+
+def test_how_long_the_oldest_row_has_waited(box: Box) -> None:
+    assert box.outbox.standing() == (0, None)
+    assert not box.path.exists(), "asking makes no file"
+    box.put(intent(), intent(T0 + 1, first_failed_at=from_epoch(T0 - 30)), intent(T0 + 2))
+    box.run("UPDATE intents SET token = '', first_failed_at = '2000-01-01T00:00:00Z' WHERE scheduled_at LIKE '%:02Z'")
+    assert box.outbox.standing() == (3, from_epoch(T0 - 30)), "a row that is never published does not age"

@@ -50,7 +50,12 @@ class Audit:
 
     def propose(self, hash: str, spec: str, at: int, mode: Mode = Mode.START, held: int = 0) -> None:  # noqa: A002
         proposal = Proposal(app="app", schedule="tick", mode=mode, hash=hash, spec=spec, held_gen=held)
+        # What is marked as published would keep the definition from beginning in the past.
+        mark = self.bench.client.hget(self.key, "hw")
+        self.bench.client.hdel(self.key, "hw")
         self.bench.definitions.register([proposal], at * 1000)
+        if mark:
+            self.mark(int(mark))
 
     def mark(self, at: int) -> None:
         self.bench.client.hset(self.key, "hw", at)
@@ -255,3 +260,87 @@ def test_the_second_in_rank_audits_if_there_is_one(bench: Workbench) -> None:
         audit.step()
         assert bench.facts == [], "somebody else does"
     assert not bench.peers.audits("other")
+
+
+def remove(audit: Audit, at: int, held: int = 1) -> None:
+    audit.propose(TOMBSTONE, "", at, Mode.EDIT, held)
+
+
+def verdict_of(audit: Audit, at: int) -> str:
+    from relayctl.core.account import Recorded
+
+    return Recorded.of(audit.fields()).value_at(at) or ""
+
+
+@pytest.mark.parametrize("is_app_gone", [False, True])
+def test_what_was_removed_before_the_audit_began_still_gets_its_verdicts(bench: Workbench, is_app_gone: bool) -> None:
+    audit = Audit(bench, seconds=DAY, since_s=9 * DAY)
+    due = audit.due()
+    old = [at for at in due if audit.now - at >= KEPT_FOR_S]
+    waited_for = due[len(old)]
+    audit.publish(*due[len(old) + 1 :])
+    remove(audit, audit.now - 600)
+    if is_app_gone:
+        bench.app("other", "name: tick, every: 1h")
+        bench.look()
+        bench.remove("app")
+        bench.settle()
+        assert "app" not in bench.reconciler.snapshot.live
+    bench.tick()
+    audit.step()
+    [missed] = bench.told("missed")
+    assert (epoch_seconds(missed.first_at), missed.count, missed.reason) == (old[0], len(old), UNPUBLISHED_OLD)
+    [overdue] = bench.told("overdue")
+    assert (epoch_seconds(overdue.first_at), overdue.count) == (waited_for, 1)
+    assert ("app", "tick") in bench.definitions.removed_names()
+    audit.step(after_s=DAY)
+    assert [epoch_seconds(fact.first_at) for fact in bench.told("missed")] == [old[0], waited_for]
+    assert bench.definitions.removed_names() == [], "nothing is owed any more, and nothing is looked at again"
+    assert ("app", "tick") not in audit.auditor._watched
+
+
+def test_a_removed_schedule_that_comes_back_is_audited_like_any_other(bench: Workbench) -> None:
+    audit = Audit(bench)
+    audit.publish(*audit.due())
+    remove(audit, audit.now - 30)
+    assert bench.definitions.removed_names() == [("app", "tick")]
+    hourly = Spec.of(every(3600))
+    audit.propose(hourly.hash, hourly.text, audit.now - 20)
+    assert bench.definitions.removed_names() == []
+    bench.definitions.settle_removed("app", "tick", 2)
+    remove(audit, audit.now - 10, held=3)
+    bench.definitions.settle_removed("app", "tick", 2)
+    assert bench.definitions.removed_names() == [("app", "tick")], "of an older removal only"
+
+
+def test_what_a_pause_covered_is_closed_where_nobody_can_resume(bench: Workbench) -> None:
+    audit = Audit(bench)
+    due = audit.due()
+    bench.client.hset(audit.key, "paused", due[30])
+    audit.publish(*due[:30])
+    audit.mark(due[29])
+    remove(audit, audit.now - 300)
+    audit.step()
+    assert bench.facts == []
+    covered = [at for at in due[30:] if at < audit.now - 300]
+    assert covered
+    assert all(verdict_of(audit, at).startswith("c|paused|") for at in covered)
+    assert bench.head()["paused"] == str(due[30]), "it stays paused, should it be written again"
+    assert bench.definitions.removed_names() == []
+
+
+def test_a_range_of_lost_firings_spares_what_another_evaluator_decided(bench: Workbench) -> None:
+    audit = Audit(bench, seconds=3600, since_s=30 * DAY)
+    ours = Spec.of(every(3600))
+    foreign = ours.text.replace('"evaluator":"1"', '"evaluator":"0"')
+    assert foreign != ours.text
+    begin, end = audit.now - 20 * DAY, audit.now - 15 * DAY
+    audit.propose("foreign", foreign, begin)
+    other = Spec.of(every(7200))
+    audit.propose(other.hash, other.text, end)
+    audit.step()
+    ranges = [(epoch_seconds(fact.first_at), epoch_seconds(fact.last_at)) for fact in bench.told("missed")]
+    kept = [fields for _, fields in bench.client.xrange(bench.keys.history_of_schedule("app", "tick"))]
+    assert len(ranges) == len(kept) == 2
+    assert ranges[0][1] < begin
+    assert ranges[1][0] >= end

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -244,7 +245,7 @@ def test_too_many_rows_cost_the_oldest_that_surely_was_not_published(bench: Benc
 
 
 def test_what_too_few_replicas_have_stays(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("relayctl.store.stream.ACK_WITHIN_MS", 10)
+    monkeypatch.setattr("relayctl.store.replicas.WITHIN_MS", 10)
     bench.put(bench.intent(30))
     asking = bench.another("t1", acks=1)
     asking.drain()
@@ -267,3 +268,17 @@ def test_the_loop_works_off_what_is_there_and_ends_at_once(bench: Bench) -> None
     loop.join(5)
     assert not loop.is_alive()
     assert bench.told("loop-failed") == []
+
+
+def test_what_it_publishes_says_by_whom_and_how(bench: Bench) -> None:
+    """History shows both of a firing, however often it had to be tried."""
+    caught_up = bench.intent(200)
+    caught_up = replace(caught_up, occurrence=replace(caught_up.occurrence, marks=("caught_up",)))
+    bench.outbox.put([bench.intent(100), caught_up, bench.intent(0)], holder="gone", lease=timedelta(0))
+    bench.another("t2", by="web-1-aaaa1111").drain(is_first=True)
+    found = {item["scheduled_at"]: (item["by"], item.get("marks", [])) for item in bench.desk.envelopes()}
+    assert [found[at] for at in sorted(found)] == [
+        ("web-1-aaaa1111", ["caught_up"]), ("web-1-aaaa1111", ["late"]), ("web-1-aaaa1111", []),
+    ]  # fmt: skip
+    late = [fact for fact in bench.facts if fact.event == "published-late"]
+    assert sorted(fact.is_catch_up for fact in late) == [False, True]  # type: ignore[attr-defined]
