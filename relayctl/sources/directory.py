@@ -69,7 +69,7 @@ class DirectorySource:
         apps: dict[str, Sighting] = {
             app.name: Sighting(directory=app.real, digest=self._digest(app, touched))
             for app in tree.apps
-            if not self._only or app.name in self._only
+            if self.is_wanted(app.name)
         }
         for name in self._digests.keys() - apps.keys():
             self._hashes.forget(self._digests.pop(name)[0])
@@ -77,8 +77,18 @@ class DirectorySource:
         return View(apps=apps, problems=tree.problems, revision=revision, is_busy=self._is_busy())
 
     def load(self, name: str) -> Loaded:
-        """Read and check one app."""
-        return load_app(self.root / name, root=self.root, now=self._clock.now(), hashes=self._hashes)
+        """Read and check one app; with its text, for whoever keeps what was good."""
+        now = self._clock.now()
+        return load_app(self.root / name, root=self.root, now=now, hashes=self._hashes, with_text=True)
+
+    @property
+    def only(self) -> frozenset[str] | None:
+        """The apps that this worker is for; None for all that there are."""
+        return self._only or None
+
+    def is_wanted(self, name: str) -> bool:
+        """Whether this worker is for that app, as far as its name says."""
+        return not self._only or name in self._only
 
     def _digest(self, app: AppDirectory, touched: Collection[str] | None) -> str:
         known = self._digests.get(app.name)

@@ -9,7 +9,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -236,16 +236,40 @@ def _hash_file(path: str) -> bytes:
     return digest.digest()
 
 
-def app_digest(directory: Path, hashes: FileHashes | None = None) -> str:
-    """The digest of an app's files: relative path, whether it is executable, content."""
+def app_digest(
+    directory: Path,
+    hashes: FileHashes | None = None,
+    *,
+    leaving_out: Collection[str] = (),
+    template: bytes | None = None,
+) -> str:
+    """The digest of an app's files: relative path, whether it is executable, content. Names in `leaving_out`, relative
+    to the app, do not count. With `template` it is what it would be if that were the template's content."""
     hashes = hashes if hashes is not None else FileHashes()
     digest = hashlib.blake2b(digest_size=20)
     for count, (relative, entry) in enumerate(_walk(directory)):
+        if leaving_out and relative.as_posix() in leaving_out:
+            continue
         if count >= MAX_FILES:
             digest.update(b"\0too many files")
             break
+        if template is not None and relative.as_posix() == TEMPLATE:
+            digest.update(_template_line(entry, template))
+            template = None
+            continue
         digest.update(_entry_line(relative, entry, hashes))
+    if template is not None:
+        digest.update(b"\0instead of a template\0%b\0" % digest_of(template).encode())
     return digest.hexdigest()
+
+
+def _template_line(entry: os.DirEntry[str], content: bytes) -> bytes:
+    try:
+        is_executable = bool(entry.stat().st_mode & stat.S_IXUSR)
+    except OSError:
+        is_executable = False
+    hashed = hashlib.blake2b(content, digest_size=20).digest()
+    return b"%b\0%b\0%b\0" % (os.fsencode(TEMPLATE), b"x" if is_executable else b"-", hashed)
 
 
 def _entry_line(relative: Path, entry: os.DirEntry[str], hashes: FileHashes) -> bytes:

@@ -53,6 +53,8 @@ class Loaded:
     template_digest: str = ""
     schedules: int = 0
     """How many schedules the file declares, broken ones included."""
+    text: bytes = b""
+    """The template as it was read, where that was asked for and it is valid."""
 
     @property
     def is_broken(self) -> bool:
@@ -91,6 +93,7 @@ def load_app(
     now: datetime | None = None,
     hashes: FileHashes | None = None,
     with_digest: bool = True,
+    with_text: bool = False,
 ) -> Loaded:
     """The app in `directory`. Rules that state dates need `now`, an aware instant; without it they are left out."""
     name = AppName(directory.name)
@@ -104,10 +107,18 @@ def load_app(
             help="copy the app into the tree, or link within it",
         )
         return Loaded(name=name, directory=directory, app=None, problems=(problem,))
-    return _load(AppDirectory(name=name, path=directory, real=real), now, hashes, with_digest=with_digest)
+    where = AppDirectory(name=name, path=directory, real=real)
+    return _load(where, now, hashes, with_digest=with_digest, with_text=with_text)
 
 
-def _load(where: AppDirectory, now: datetime | None, hashes: FileHashes | None, *, with_digest: bool) -> Loaded:
+def _load(
+    where: AppDirectory,
+    now: datetime | None,
+    hashes: FileHashes | None,
+    *,
+    with_digest: bool,
+    with_text: bool = False,
+) -> Loaded:
     file = (where.path / TEMPLATE).as_posix()
     # The digest first: an edit in between leaves it older than what was read, so that the next look reads again.
     digest = app_digest(where.real, hashes) if with_digest else ""
@@ -123,6 +134,7 @@ def _load(where: AppDirectory, now: datetime | None, hashes: FileHashes | None, 
         digest=digest,
         template_digest=digest_of(data),
         schedules=schedules,
+        text=data if with_text and app is not None else b"",
     )
 
 

@@ -8,38 +8,29 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from relayctl.core.description import describe_app
 from relayctl.core.diff import is_mass_removal
-from relayctl.core.facts import (
-    AppBroken,
-    AppLoaded,
-    AppRemoved,
-    Emit,
-    LoopFailed,
-    RemovalHeld,
-    SourceBack,
-    SourceLost,
-    StateLost,
-)
-from relayctl.core.occurrence import instant_text
-from relayctl.core.running import BrokenApp
+from relayctl.core.facts import Emit, LoopFailed, RemovalHeld, StateLost
 from relayctl.errors import BrokerError, ModeConflict
-from relayctl.store.definitions import Mode, Verdict
+from relayctl.store.definitions import Mode
 from relayctl.store.fleet import Holdings
+from relayctl.worker.revival import Revival
 from relayctl.worker.snapshot import LiveApp, Snapshot
+from relayctl.worker.treenews import TreeNews, schedules_of
 
 if TYPE_CHECKING:
-    from relayctl.core.model import Schedule
     from relayctl.core.problem import Problem
+    from relayctl.core.running import BrokenApp
     from relayctl.host.clock import Clock
     from relayctl.sources.directory import DirectorySource, View
+    from relayctl.sources.lastgood import LastGood
     from relayctl.store.fleet import Fleet, Pulse
     from relayctl.templates.load import Loaded
     from relayctl.worker.agenda import Name
@@ -48,6 +39,8 @@ if TYPE_CHECKING:
 
 QUIET_S = 2.0
 HOUSEKEEPING_S = 2.0
+VANISHED_S = 120.0
+"""An app that was gone at the start may be on its way for so long, as on a mount that comes up late."""
 _RESYNC_SPREAD = 0.1
 _RESTORE_POLL_S = 0.1
 
@@ -77,9 +70,10 @@ class Reconciler:
         resync: timedelta | None,
         emit: Emit,
         keeper: Keeper | None = None,
+        last_good: LastGood | None = None,
     ) -> None:
         """`swap` puts a snapshot in force, `announce` makes the heartbeat say what is held now, `keeper` remembers what
-        a new broker must hear first."""
+        a new broker must hear first, `last_good` what runs where the tree cannot be read at a start."""
         self._keeper = keeper
         self._source = source
         self._registrar = registrar
@@ -90,6 +84,8 @@ class Reconciler:
         self._clock = clock
         self._resync = resync
         self._emit = emit
+        self._news = TreeNews(source.label, clock, emit)
+        self._revival = Revival(last_good, source)
         self._wake = threading.Event()
         self._hints: set[str] | None = set()
         self._superseded: set[Name] = set()
@@ -98,26 +94,26 @@ class Reconciler:
         self._snapshot = Snapshot()
         self._loaded: dict[str, tuple[str, Loaded]] = {}
         self._misfits: dict[str, Problem] = {}
-        self._told_broken: dict[str, str] = {}
-        self._told: dict[str, BrokenApp] = {}
         self._revision = ""
         self._changed_at = 0.0
-        self._is_lost = False
         self._held = ""
         self._is_first = True
         self._is_pending = False
         self._is_registered = True
+        self._removed: set[str] = set()
         self._look_at = 0.0
         self._house_at = 0.0
         self._pulse: Pulse | None = None
         self._epoch = ""
-        self._told_orphans_of = ""
+        self._held_orphans = ""
         self._reported: dict[str, str] = {}
         # Read by the tick loop for the heartbeat, so plain values that are replaced whole.
         self.holdings_seq = 0
         self.drift = 0
         self.broken_names: tuple[str, ...] = ()
         self.broken_apps: tuple[BrokenApp, ...] = ()
+        self.has_looked = False
+        self._unread: frozenset[str] = frozenset()
         self.last_pass_at = clock.monotonic()
 
     @property
@@ -138,12 +134,23 @@ class Reconciler:
     @property
     def is_source_lost(self) -> bool:
         """Whether the source could not be read at the last look."""
-        return self._is_lost
+        return self._news.is_lost
+
+    @property
+    def unread(self) -> frozenset[str] | None:
+        """The apps that cannot be read and have no version that runs here; None where any app may be one of them."""
+        return self._source.only if self._news.is_lost else self._unread
 
     @property
     def held_removal(self) -> str:
         """The revision whose removals wait for consent, or empty."""
-        return self._held
+        return self._held or self._held_orphans
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the fleet's status is to say of this worker's tree."""
+        held = self.held_removal
+        return (f"removals are held; if intended: relayctl reconcile --accept-removals {held}",) if held else ()
 
     @property
     def is_abreast(self) -> bool:
@@ -215,11 +222,12 @@ class Reconciler:
             if is_due:
                 self._plan_look(now)
                 self._fleet.forget_consumers()
+                self._revival.keep()
+                self._forget_vanished(now)
         self._keep_house(now)
         self._refused = ""
         self.drift = len(self._registrar.behind)
-        self._told = {name: told for name, told in self._told.items() if name in self.broken or name in self._misfits}
-        self.broken_apps = tuple(self._told[name] for name in sorted(self._told))
+        self.broken_apps = self._news.records(self.broken.keys() | self._misfits.keys())
         self.broken_names = tuple(sorted(self.broken))
         self.last_pass_at = self._clock.monotonic()
         wait = min(self._look_at, self._house_at) - self._clock.monotonic()
@@ -242,9 +250,9 @@ class Reconciler:
     def _look(self, touched: set[str] | None, now: float) -> None:
         view = self._source.look(touched)
         if view.trouble is not None:
-            self._tell_lost(view.trouble)
+            self._go_on_without(view.trouble)
             return
-        self._tell_back()
+        self._news.back()
         if view.revision != self._revision:
             self._revision, self._changed_at = view.revision, now
         is_quiet = self._is_first or (now - self._changed_at >= QUIET_S and not view.is_busy)
@@ -252,6 +260,16 @@ class Reconciler:
         self._load(view)
         self._apply(view, is_quiet)
         self._is_first = False
+
+    def _go_on_without(self, trouble: str) -> None:
+        """The tree cannot be read: what is live stays, and at a start what was kept becomes live."""
+        live = dict(self._snapshot.live)
+        revived = self._revival.everything() if self._is_first else {}
+        following = {**revived, **live}
+        self._news.lost(trouble, running=len(following), is_last_good=bool(revived))
+        # What the first readable look lacks, of what runs by then, may be on its way.
+        self._is_first = self._is_first and not following
+        self._put_in_force(live, following)
 
     def _misfits_of(self, view: View) -> dict[str, Problem]:
         """Directories that are meant to be apps and cannot be read as such: their absence removes nothing."""
@@ -284,12 +302,18 @@ class Reconciler:
         }
         unclear = self.broken.keys() | self._misfits.keys()
         kept = live.keys() - wanted.keys() if not is_quiet else live.keys() & unclear
-        following = {**{name: live[name] for name in kept}, **wanted}
+        revived = self._revival.of(unclear - live.keys() - wanted.keys())
+        following = {**{name: live[name] for name in kept}, **revived, **wanted}
         following = self._guarded(live, following, view.revision)
+        self._unread = frozenset(unclear - following.keys())
         self._is_pending = not is_quiet and bool(unclear | (live.keys() - wanted.keys()))
         if is_quiet:
-            self._tell_broken()
+            broken = {name: self._loaded[name] for name in self.broken}
+            others = len(self._loaded) - len(broken)
+            self._news.broken(self._misfits, broken, others=others, in_force=following.keys())
         self._put_in_force(live, following)
+        if is_quiet:
+            self._news.forget_all_but(unclear)
 
     def _guarded(self, live: dict[str, LiveApp], following: dict[str, LiveApp], revision: str) -> dict[str, LiveApp]:
         """`following` without its removals, where these are too many to be meant and nobody has consented."""
@@ -313,14 +337,44 @@ class Reconciler:
         if deployed or removed:
             self._snapshot = Snapshot(following, self._snapshot.seq + 1)
             self._swap(self._snapshot, Changes(deployed=deployed, removed=removed, ended=frozenset(ended)))
-        self._tell_changed(live, deployed, removed)
+        self.has_looked = True
+        self._news.changed(live, following, deployed.keys(), self._loaded.keys() - self.broken.keys())
+        self._note(deployed.keys())
+        self._removed = (self._removed | removed) - following.keys()
         if deployed or removed or not self._is_registered:
             self._is_registered = False
-            self._register()
+            try:
+                self._register()
+            finally:
+                # Last, since a disk may be slow, and in any case, since it is in force here.
+                self._revival.keep()
             self._is_registered = True
+        self._revival.forget(self._removed)
+        self._removed = set()
+
+    def _note(self, deployed: Collection[str]) -> None:
+        for name in deployed:
+            if name in self._loaded:
+                digest, loaded = self._loaded[name]
+                self._revival.note(loaded)
+                self._loaded[name] = (digest, replace(loaded, text=b""))
+
+    def _forget_vanished(self, now: float) -> None:
+        """What is kept of apps that left while no worker looked, once their schedules have been let go too."""
+        if (
+            now - self._changed_at < VANISHED_S
+            or self._is_pending
+            or self._source.is_partial
+            or self.is_source_lost
+            or self.held_removal
+            or self._is_first
+        ):
+            return
+        known = self._loaded.keys() | self._misfits.keys() | self._snapshot.live.keys()
+        self._revival.forget_others(known | {app for app, _ in self._registrar.orphans()})
 
     def _register(self) -> None:
-        schedules = _schedules(self._snapshot.live)
+        schedules = schedules_of(self._snapshot.live)
         mode = Mode.START if self.holdings_seq == 0 else Mode.EDIT
         self._registrar.withdraw(self._registrar.hashes.keys() - schedules.keys())
         self._registrar.propose(schedules, mode)
@@ -357,11 +411,15 @@ class Reconciler:
                 self._hold()
             self._epoch = pulse.epoch
             self._registrar.follow(pulse.definitions_seq)
+            self._registrar.close_gaps()
+            self._registrar.tell_acts()
         with self._hints_lock:
             superseded, self._superseded = self._superseded, set()
         if superseded and self._keeper is not None and not self._keeper.is_same():
-            # A server that has just lost everything is told first what it was; the next heartbeat brings that about.
-            self.refresh(superseded)
+            # A server that has just lost everything is told first what it was; the next heartbeat brings that about,
+            # and wakes this loop.
+            with self._hints_lock:
+                self._superseded |= superseded
             self._house_at = now + HOUSEKEEPING_S
             return
         if superseded:
@@ -376,8 +434,9 @@ class Reconciler:
             self._hold()
         if pulse is not None:
             self._registrar.end_pauses(pulse.now_ms)
-        self._registrar.adopt_unheld()
-        if not (self._source.is_partial or self._is_lost or self._is_pending or self._held or self._is_first):
+        unclear = self._snapshot.live.keys() if self.is_source_lost else self.broken.keys() | self._misfits.keys()
+        self._registrar.adopt_unheld(unclear)
+        if not (self._source.is_partial or self.is_source_lost or self._is_pending or self._held or self._is_first):
             self._bury_orphans()
 
     def _bury_orphans(self) -> None:
@@ -385,97 +444,25 @@ class Reconciler:
         unclear = self.broken.keys() | self._misfits.keys()
         orphans = {name: head for name, head in self._registrar.orphans().items() if name[0] not in unclear}
         if not orphans:
+            self._held_orphans = ""
             return
         total = len(orphans) + len(self._registrar.hashes)
         is_large = is_mass_removal(len(orphans), total)
         is_all = not self._registrar.hashes
         if (is_large or is_all) and not self._fleet.has_consent(self._revision):
-            if self._told_orphans_of != self._revision:
-                self._told_orphans_of = self._revision
+            if self._held_orphans != self._revision:
+                self._held_orphans = self._revision
                 self._emit(RemovalHeld(revision=self._revision, removed=len(orphans), total=total))
             return
+        self._held_orphans = ""
         self._registrar.bury(orphans)
 
     # What is told
 
-    def _tell_unknown(self, verdicts: Mapping[Name, Verdict]) -> None:
-        created = sorted(f"{app}/{name}" for (app, name), verdict in verdicts.items() if verdict is Verdict.CREATED)
-        if created:
-            self._emit(StateLost(schedules=tuple(created)))
-
-    def _tell_lost(self, reason: str) -> None:
-        if not self._is_lost:
-            self._is_lost = True
-            self._emit(SourceLost(source=self._source.label, reason=reason, running=len(self._snapshot.live)))
-
-    def _tell_back(self) -> None:
-        if self._is_lost:
-            self._is_lost = False
-            self._emit(SourceBack(source=self._source.label))
-
-    def _tell_broken(self) -> None:
-        for name, problem in self._misfits.items():
-            self._tell_broken_app(name, problem.code + problem.message, [problem])
-        for name, loaded in self.broken.items():
-            errors = [problem for problem in loaded.problems if problem.is_error]
-            self._tell_broken_app(name, self._loaded[name][0], errors)
-
-    def _tell_broken_app(self, name: str, version: str, errors: Sequence[Problem]) -> None:
-        """Tell it once for each `version` of what is broken."""
-        if self._told_broken.get(name) == version:
-            return
-        self._told_broken[name] = version
-        first = errors[0]
-        self._remember_broken(name, first)
-        self._emit(
-            AppBroken(
-                app=name,
-                place=f"{first.place.file}:{first.place.line}",
-                code=first.code,
-                problem=first.message,
-                problems=len(errors),
-                others=len(self._loaded) - len(self.broken),
-                has_last_good=name in self._snapshot.live,
-            )
-        )
-
-    def _remember_broken(self, name: str, first: Problem) -> None:
-        # A second mistake in the same file does not make the first younger.
-        known = self._told.get(name)
-        self._told[name] = BrokenApp(
-            app=name,
-            place=f"{first.place.file}:{first.place.line}",
-            problem=f"{first.code} {first.message}",
-            since=instant_text(self._clock.now().replace(microsecond=0)) if known is None else known.since,
-        )
-
-    def _tell_changed(
-        self, live: dict[str, LiveApp], deployed: Mapping[str, LiveApp], removed: Collection[str]
-    ) -> None:
-        recovered = [name for name in self._told_broken if name in self._loaded and name not in self.broken]
-        for name in sorted({*deployed, *recovered}):
-            old = _schedules({name: live[name]}) if name in live else {}
-            new = _schedules({name: self._snapshot.live[name]})
-            self._emit(
-                AppLoaded(
-                    app=name,
-                    revision=self._snapshot.live[name].revision[:12],
-                    added=len(new.keys() - old.keys()),
-                    changed=sum(1 for key in new.keys() & old.keys() if new[key] != old[key]),
-                    removed=len(old.keys() - new.keys()),
-                    was_broken=name in recovered,
-                )
-            )
-        for name in recovered:
-            del self._told_broken[name]
-        for name in sorted(removed):
-            self._told_broken.pop(name, None)
-            self._emit(AppRemoved(app=name, schedules=len(live[name].app.schedules)))
-
-
-def _schedules(live: Mapping[str, LiveApp]) -> dict[Name, Schedule]:
-    return {(name, schedule.name): schedule for name, item in live.items() for schedule in item.app.schedules}
+    def _tell_unknown(self, names: Collection[Name]) -> None:
+        if names:
+            self._emit(StateLost(schedules=tuple(sorted(f"{app}/{name}" for app, name in names))))
 
 
 def _names(live: Mapping[str, LiveApp]) -> set[Name]:
-    return set(_schedules(live))
+    return set(schedules_of(live))

@@ -24,7 +24,7 @@ def hole(seconds: float) -> None:
     threading.Event().wait(seconds)
 
 
-def await_generation(fleet: Fleet, gen: int, app: str = "app", within_s: float = 5.0) -> None:
+def await_generation(fleet: Fleet, gen: int, app: str = "app", within_s: float = 30.0) -> None:
     await_true(lambda: fleet.generation(app) == gen, f"{app} does not come to generation {gen}", within_s)
 
 
@@ -37,12 +37,12 @@ def test_an_edit_a_break_a_mend_and_a_removal(fleet: Fleet) -> None:
     worker = fleet.start()
     head = fleet.registry("other")["from"]
     tree.app("app", EVERY_SECOND.replace("1s", "2s"))
-    worker.await_told("app-loaded", app="app", changed=1, within_s=3)
+    worker.await_told("app-loaded", app="app", changed=1)
     await_generation(fleet, 2)
     good = (tree.root / "app" / "template.yaml").read_text()
 
     replace_file(tree.root / "app" / "template.yaml", tree.template(BROKEN))
-    told = worker.await_told("app-broken", within_s=6)
+    told = worker.await_told("app-broken")
     assert told["app"] == "app"
     assert told["has_last_good"] is True
     assert told["place"].rpartition(":")[0].endswith("app/template.yaml")
@@ -52,18 +52,18 @@ def test_an_edit_a_break_a_mend_and_a_removal(fleet: Fleet) -> None:
     assert len(worker.told("app-broken")) == 1
 
     replace_file(tree.root / "app" / "template.yaml", good)
-    worker.await_told("app-loaded", app="app", was_broken=True, within_s=3)
+    worker.await_told("app-loaded", app="app", was_broken=True)
     assert fleet.generation() == 2
 
     shutil.rmtree(tree.root / "more-0")
     took = await_true(lambda: worker.told("app-removed", app="more-0"), "it is not removed")
-    assert 1.8 <= took <= 6
-    assert fleet.registry("more-0")["hash"] == "tombstone"
+    assert took >= 1.8
+    await_true(lambda: fleet.registry("more-0")["hash"] == "tombstone", "it stays in the registry")
     assert fleet.registry("app")["gen"] == "2"
 
     shutil.copytree(tree.root / "more-1", fleet.root / "prepared")
     (fleet.root / "prepared").rename(tree.root / "moved-in")
-    worker.await_told("app-loaded", app="moved-in", within_s=3)
+    worker.await_told("app-loaded", app="moved-in")
     assert (fleet.registry("other")["gen"], fleet.registry("other")["from"]) == ("1", head)
     assert worker.told("loop-failed") == []
     assert worker.stop() == 0
@@ -105,7 +105,7 @@ def test_a_branch_switch_breaks_nothing_and_its_removals_wait_for_consent(fleet:
     assert len(worker.told("app-loaded")) == 80
     assert fleet.registry("old-7")["gen"] == "1"
     FleetStore(fleet.client, fleet.keys).consent(held["revision"])
-    worker.await_told("app-removed", count=40, within_s=6)
+    worker.await_told("app-removed", count=40)
     await_true(lambda: fleet.registry("old-7")["hash"] == "tombstone", "it is still in the registry")
     assert fleet.generation("new-7") == 1
     assert len(worker.told("removal-held")) == 1
@@ -116,10 +116,10 @@ def test_the_last_app_goes_only_with_consent(fleet: Fleet) -> None:
     worker = fleet.start()
     fleet.pass_time(1)
     shutil.rmtree(folder)
-    held = worker.await_told("removal-held", within_s=6)
+    held = worker.await_told("removal-held")
     fleet.pass_time(2)
     FleetStore(fleet.client, fleet.keys).consent(held["revision"])
-    worker.await_told("app-removed", within_s=6)
+    worker.await_told("app-removed")
     await_true(lambda: fleet.registry()["hash"] == "tombstone", "it is still in the registry")
 
 
@@ -147,7 +147,7 @@ def test_a_swapped_link_is_followed_each_time(fleet: Fleet, style: str) -> None:
     worker = fleet.start(apps=root)
     for number in range(1, 21 if style == "data" else 7):
         swap(number)
-        await_generation(fleet, number + 1, within_s=4)
+        await_generation(fleet, number + 1)
     assert worker.told("app-removed") + worker.told("source-lost") + worker.told("app-broken") == []
 
 
@@ -157,10 +157,10 @@ def test_a_lost_root_keeps_everything_running(fleet: Fleet) -> None:
     worker = fleet.start()
     root, away = fleet.tree.root, fleet.root / "away"
     root.rename(away)
-    worker.await_told("source-lost", within_s=5)
+    worker.await_told("source-lost")
     fleet.pass_time(3)
     away.rename(root)
-    worker.await_told("source-back", within_s=5)
+    worker.await_told("source-back")
     assert (fleet.generation(), fleet.generation("other")) == (1, 1)
     # Replaced by another directory, with an edit.
     shutil.copytree(root, away)
@@ -187,8 +187,8 @@ def test_a_checkout_that_goes_on_delays_removals_and_reports(fleet: Fleet) -> No
     hole(3)  # longer than the quiet time after which they would come
     assert worker.told("app-removed") + worker.told("app-broken") == []
     lock.unlink()
-    worker.await_told("app-removed", app="other", within_s=3)
-    worker.await_told("app-broken", app="third", within_s=3)
+    worker.await_told("app-removed", app="other")
+    worker.await_told("app-broken", app="third")
 
 
 def test_leftovers_of_tools_are_no_edits(fleet: Fleet) -> None:
@@ -205,7 +205,7 @@ def test_leftovers_of_tools_are_no_edits(fleet: Fleet) -> None:
     assert len(worker.told("app-loaded", app="app")) == before
     with (folder / "jobs.py").open("a") as code:
         code.write("\n# edited\n")
-    worker.await_told("app-loaded", count=before + 1, app="app", within_s=3)
+    worker.await_told("app-loaded", count=before + 1, app="app")
     assert fleet.generation() == 1
 
 
@@ -213,7 +213,7 @@ def test_without_hints_the_periodic_look_finds_it(fleet: Fleet) -> None:
     fleet.tree.nightly("app")
     worker = fleet.start("--resync", "1s", is_watch_silent=True)
     fleet.tree.nightly("app", minute=9)
-    await_generation(fleet, 2, within_s=3)
+    await_generation(fleet, 2)
     assert worker.stop() == 0
 
 
@@ -222,11 +222,11 @@ def test_a_directory_that_is_no_app_any_more_is_broken_and_not_removed(fleet: Fl
     fleet.tree.nightly("other")
     worker = fleet.start(adopt_after_s=1)
     (folder / "template.yaml").rename(folder / "template.yml")
-    told = worker.await_told("app-broken", within_s=6)
+    told = worker.await_told("app-broken")
     assert (told["app"], told["has_last_good"]) == ("app", True)
     fleet.pass_time(2)
     (folder / "template.yml").rename(folder / "template.yaml")
-    worker.await_told("app-loaded", app="app", was_broken=True, within_s=3)
+    worker.await_told("app-loaded", app="app", was_broken=True)
     assert fleet.generation() == 1
     assert worker.told("app-removed") == []
 

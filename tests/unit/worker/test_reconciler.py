@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
 from support.workbench import Workbench
 
 NIGHTLY = 'name: tick, cron: "0 3 29 2 *"'
@@ -137,3 +138,40 @@ def test_a_failed_pass_forgets_nothing(bench: Workbench) -> None:
     assert whole.exists()
     bench.reconciler.step()
     assert bench.gen("a") == 2
+
+
+def test_a_broken_app_that_vanished_is_news_when_it_comes_back(bench: Workbench) -> None:
+    bench.app("a", NIGHTLY)
+    folder = bench.root / "never"
+
+    def broken() -> None:
+        folder.mkdir()
+        (folder / "template.yaml").write_text("runtime: python\nschedules: []\n")
+
+    broken()
+    bench.settle()
+    assert len(bench.told("app-broken")) == 1
+    bench.settle()
+    assert len(bench.told("app-broken")) == 1
+    bench.remove("never")
+    bench.settle()
+    broken()
+    bench.settle()
+    assert len(bench.told("app-broken")) == 2
+
+
+def test_a_refusal_by_a_server_that_has_just_lost_everything_waits_for_the_next_heartbeat(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.app("a", NIGHTLY)
+    bench.look()
+    bench.look(after_s=6)
+    asked = []
+    monkeypatch.setattr(bench.rescue.keeper, "is_same", lambda: asked.append(1))
+    bench.reconciler.refresh([("a", "tick")])
+    bench.reconciler._wake.clear()
+    bench.reconciler.step()
+    assert (len(asked), bench.reconciler._wake.is_set()) == (1, False), "it would ask without a pause"
+    monkeypatch.undo()
+    bench.look()
+    assert bench.reconciler._superseded == set(), "and it is not forgotten"
