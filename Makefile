@@ -8,6 +8,11 @@ STAMP := $(VENV)/.installed
 APPS ?= apps
 JOBS ?= 4
 PYTEST_ARGS ?=
+MINUTES ?= 10
+LONG_RUN := tests/fault/test_nemesis.py::test_a_long_trouble_loses_and_doubles_nothing
+ifndef SEED
+SEED := $(shell date +%j%H%M%S)
+endif
 
 # The first interpreter on PATH that is new enough.
 FIND_PYTHON = for python in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -34,8 +39,10 @@ serve: $(STAMP) ## run a worker on the sample apps (APPS=dir for others)
 test: $(STAMP) ## run the tests (PYTEST_ARGS for more options)
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(PYTEST_ARGS)
 
-fault: $(STAMP) ## run the long tests: outages, kills, races (a few minutes more)
-	$(BIN)/python -m pytest -n $(JOBS) -m slow $(PYTEST_ARGS)
+fault: $(STAMP) ## hurt a fleet for MINUTES (10) by a timetable that SEED decides, then run the long tests
+	NEMESIS_SEED=$(SEED) NEMESIS_MINUTES=$(MINUTES) $(BIN)/python -m pytest -s $(LONG_RUN) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) -m slow --deselect $(LONG_RUN) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) tests/integration/store --broker=cluster $(PYTEST_ARGS)
 
 lint: $(STAMP) ## lint, format check, types, import contracts, schemas, sample apps
 	$(BIN)/ruff check .
