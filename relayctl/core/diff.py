@@ -19,6 +19,8 @@ from relayctl.core.occurrence import epoch_seconds
 from relayctl.core.running import BrokenApp, Name, Running, baseline
 
 _YEAR = timedelta(days=366)
+_FELT = {"runtime", "memory", "cpus", "pids"}
+"""Settings of an app that its services are started from."""
 _EMPTY = Description(revision="", settings={}, schedules={}, events={}, services={})
 
 
@@ -47,7 +49,9 @@ class Change:
     """One item of a plan with its consequences. Instants are None where nothing will fire.
 
     `when` is its trigger as it is written. `worker` is the one that has to be restored. `capped_to` is what workers
-    grant of a new timeout that is longer, `pause_note` says who paused it, why and until when.
+    grant of a new timeout that is longer, `pause_note` says who paused it, why and until when. `service` has the fields
+    of a service, as they will be or, where it goes, as they were; `restarts` counts services that are replaced because
+    the settings of their app change.
     """
 
     action: Action
@@ -68,6 +72,8 @@ class Change:
     pause_note: str = ""
     renamed_to: str = ""
     capped_to: timedelta | None = None
+    service: Fields | None = None
+    restarts: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +209,8 @@ def _app_changes(
     if before is not None and after is not None and knows_all:
         fields = field_changes(old.settings, new.settings)
         if fields:
-            yield Change(action=Action.CHANGE, item=Item.APP, app=app, name="", fields=fields)
+            restarts = _restarted(fields, old, new)
+            yield Change(action=Action.CHANGE, item=Item.APP, app=app, name="", fields=fields, restarts=restarts)
     for name in sorted({*old.schedules, *new.schedules}):
         change = _schedule_change(app, name, old.schedules.get(name), new.schedules.get(name), running, now)
         if change is not None:
@@ -213,6 +220,11 @@ def _app_changes(
             plain = _plain_change(item, app, name, olds.get(name), news.get(name), running)
             if plain is not None:
                 yield plain
+
+
+def _restarted(fields: Sequence[FieldChange], old: Description, new: Description) -> int:
+    is_felt = any(it.name in _FELT or it.name.startswith(("env.", "secrets.")) for it in fields)
+    return len(old.services.keys() & new.services.keys()) if is_felt else 0
 
 
 def _schedule_change(
@@ -274,6 +286,7 @@ def _plain_change(
         fields=fields,
         handler=name if item is Item.EVENT else "",
         capped_to=_capped(action, fields, after, running),
+        service=(after or before) if item is Item.SERVICE else None,
     )
 
 
