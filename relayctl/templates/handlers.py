@@ -12,6 +12,7 @@ from pathlib import Path
 from relayctl.core.problem import Problem, Severity
 from relayctl.templates.document import Document, MappingNode, PathPart, ScalarNode, SequenceNode, path_text
 from relayctl.templates.keys import closest
+from relayctl.templates.nodesource import NodeModule, read_node_module
 from relayctl.templates.pysource import Finding, Outcome, PythonModule, read_module
 
 _DOTTED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)+", re.ASCII)
@@ -32,6 +33,7 @@ class HandlerCheck:
     directory: Path | None
     problems: list[Problem] = field(default_factory=list)
     _modules: dict[Path, PythonModule] = field(default_factory=dict)
+    _node_modules: dict[Path, NodeModule] = field(default_factory=dict)
     _reported: set[tuple[str, str]] = field(default_factory=set)
     _files: dict[str, Path | None] = field(default_factory=dict)
     _real: str = ""
@@ -152,13 +154,31 @@ class HandlerCheck:
         if file is None:
             self._module_missing(path, node, module, _NODE_SUFFIXES)
             return
-        try:
-            text = file.read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            text = ""
-        if not _exports(text, name):
-            shown = self._shown(file)
-            self._add("RLY403", path, node, f'{shown} exports no "{name}"', help=f"export it:  exports.{name} = …")
+        source = self._node_modules.get(file)
+        if source is None:
+            source = self._node_modules[file] = read_node_module(file)
+        self._judge_node(path, node, name, self._shown(file), source)
+
+    def _judge_node(
+        self, path: Sequence[PathPart], node: ScalarNode, name: str, shown: str, source: NodeModule
+    ) -> None:
+        found = source.find(name)
+        if found.outcome is Outcome.MISSING:
+            near = closest(name, source.names())
+            way = f"export {{ {name} }};" if shown.endswith(".mjs") else f"exports.{name} = …"
+            hint = f'did you mean "{near}"?' if near is not None else f"export it:  {way}"
+            self._add("RLY403", path, node, f'{shown} exports no "{name}"', help=hint)
+        elif found.outcome is Outcome.NOT_CALLABLE:
+            self._add("RLY404", path, node, f'"{name}" in {shown} {found.words}', help=found.help)
+        elif found.outcome is Outcome.DYNAMIC:
+            self._add(
+                "RLY405",
+                path,
+                node,
+                f'"{name}" in {shown} cannot be checked by reading: {found.words}',
+                help=f"write  exports.{name} = …  there if it should be checked",
+                severity=Severity.INFO,
+            )
 
     def _program(self, path: Sequence[PathPart], node: ScalarNode) -> None:
         file = self._file_of_app(path, node, "handler")
@@ -273,25 +293,6 @@ def _python_form(handler: str) -> str:
     if re.fullmatch(r"[A-Za-z_]\w*", handler, re.ASCII):
         return f"name the module too:  module.{handler}"
     return "write it as in  jobs.cleanup.handler   for the function handler in jobs/cleanup.py"
-
-
-def _exports(text: str, name: str) -> bool:
-    """Best effort: a module whose exports cannot be told by reading is taken at its word."""
-    word = re.escape(name)
-    patterns = (
-        rf"\bexports\s*\.\s*{word}\s*=",
-        rf"\bexport\s+(?:default\s+)?(?:async\s+)?(?:function\s*\*?|class|const|let|var)\s+{word}\b",
-        rf"\bexport\s*\{{[^}}]*\b{word}\b[^}}]*\}}",
-        rf"\bmodule\s*\.\s*exports\s*=\s*\{{[^}}]*\b{word}\b",
-    )
-    if any(re.search(pattern, text) for pattern in patterns):
-        return True
-    if name == "default" and re.search(r"\bexport\s+default\b|\bmodule\s*\.\s*exports\s*=", text):
-        return True
-    opaque = (
-        r"\bexport\s*\*|\bmodule\s*\.\s*exports\s*=\s*(?!\{)|\bmodule\s*\.\s*exports\s*=\s*\{[^}]*\.\.\.|\bexports\s*\["
-    )
-    return re.search(opaque, text) is not None
 
 
 def _modules_in(directory: Path, suffixes: tuple[str, ...]) -> list[str]:

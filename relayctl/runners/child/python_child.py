@@ -2,7 +2,8 @@
 
 Standard library only, and nothing of the package it ships with, because it also runs under other interpreters than
 the worker's (3.8 and later). It decides nothing about timeouts, retries or records.
-Arguments: the app's directory, the channel's descriptor, the worker's pid, a data limit in bytes, handlers to preload.
+Arguments: the app's directory, the channel's descriptor, the worker's pid, a data limit (`:` control group), handlers
+to preload. With `--fork` before these it becomes a zygote once they are imported, with `--fork-first` before that.
 """
 
 # Plain calls start faster and cost less per run than paths as objects.
@@ -23,13 +24,18 @@ from typing import TYPE_CHECKING, Any, Callable  # noqa: UP035 - also for Python
 
 OWN = os.path.dirname(os.path.abspath(__file__))
 if TYPE_CHECKING:
-    from relayctl.runners.child.relay_surroundings import RESET_SIGNALS, Surroundings
+    from relayctl.runners.child import relay_zygote
+    from relayctl.runners.child.relay_surroundings import RESET_SIGNALS, Surroundings, has_children
 else:
-    # The file beside this one, under a name that no app has; its directory is off the path before any app's code runs.
+    # The files beside this one, by names that no app has; their directory is off the path before any app's code runs.
     sys.path.insert(0, OWN)
-    from relay_surroundings import RESET_SIGNALS, Surroundings
+    from relay_surroundings import RESET_SIGNALS, Surroundings, has_children
+
+    if "--fork" in sys.argv[5:6] or "--fork-first" in sys.argv[5:6]:
+        import relay_zygote
 
 PR_SET_PDEATHSIG = 1
+PRCTL: list[Callable[..., int]] = []
 HEAD = struct.Struct(">II")  # length of the head, length of the event
 LENGTH = struct.Struct(">I")
 MAX_REASON = 500
@@ -42,17 +48,23 @@ class Failure(Exception):
 
 def die_with(parent: int) -> None:
     """End this process when the worker ends: by the kernel where it can, else by looking once a second."""
-    if sys.platform == "linux":
-        try:
+    if sys.platform == "linux" and end_with_parent() == 0:
+        if os.getppid() != parent:  # it ended before the request was in force
+            os._exit(1)
+        return
+    threading.Thread(target=watch, args=(parent,), daemon=True).start()
+
+
+def end_with_parent() -> int:
+    """Ask the kernel; 0 when it has agreed."""
+    try:
+        if not PRCTL:
             import ctypes
 
-            if ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) == 0:
-                if os.getppid() != parent:  # it ended before the request was in force
-                    os._exit(1)
-                return
-        except (ImportError, OSError, AttributeError):
-            pass
-    threading.Thread(target=watch, args=(parent,), daemon=True).start()
+            PRCTL.append(ctypes.CDLL(None).prctl)  # for the forks of a zygote, which would look it up every time
+        return int(PRCTL[0](PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0))
+    except (ImportError, OSError, AttributeError):
+        return -1
 
 
 def watch(parent: int) -> None:
@@ -64,6 +76,13 @@ def watch(parent: int) -> None:
 def limit_data(limit: int) -> None:
     if limit:
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+def enter(group: str) -> None:
+    """Go to that control group, before anything of the app can start a process outside it."""
+    if group:
+        with open(f"{group}/cgroup.procs", "wb", buffering=0) as file:
+            file.write(b"0")
 
 
 class Channel:
@@ -248,7 +267,7 @@ def preload(names: list[str]) -> list[tuple[str, str]]:
     return failed
 
 
-def serve(channel: Channel, surroundings: Surroundings) -> None:
+def serve(channel: Channel, surroundings: Surroundings, *, is_single_use: bool) -> None:
     while True:
         frame = channel.read()
         if frame is None:
@@ -262,15 +281,69 @@ def serve(channel: Channel, surroundings: Surroundings) -> None:
         succeeded, code, reason = attempt(name, event, surroundings)
         if os.getpid() != surroundings.pid:  # a fork of this process that came back from the handler
             os._exit(0 if succeeded else 1)
+        if is_single_use:
+            channel.send(["end", sequence, succeeded, code, reason, False])
+            return
         if surroundings.restore() and succeeded and code is None:
             channel.send_raw(b'["end",%d,true,null,"",true]' % sequence)
         else:
             channel.send(["end", sequence, succeeded, code, reason, surroundings.can_go_on])
 
 
+def become_fork(arguments: list[str], channel: Channel, surroundings: Surroundings) -> tuple[Channel, list[Any]]:
+    """Become a zygote. Comes back in its forks only: with a channel of their own, and what could not be imported."""
+    names, is_early = arguments[5:], arguments[4] == "--fork-first"
+    failed: list[Any] = []
+    if not is_early:
+        before = relay_zygote.descriptors()
+        failed = preload(names)
+        if os.getpid() != surroundings.pid:  # a fork of this process that came back from an import
+            os._exit(0)
+        reason = relay_zygote.obstacle(before, has_children())
+        if reason:
+            flush(surroundings)
+            surroundings.put_back()
+            channel.send(["unshared", reason])
+            os.set_inheritable(channel.socket.fileno(), True)
+            again = [*arguments[:4], "--fork-first", *names]
+            os.execv(sys.executable, [sys.executable, "-B", os.path.abspath(__file__), *again])  # noqa: S606
+    # The groups of a nursery are told apart by the numbers of its children.
+    siblings = arguments[3].partition(":")[2].rpartition(".")[0]
+
+    def enter_own(number: int) -> None:
+        enter(f"{siblings}.{number}" if siblings else "")
+
+    flush(surroundings)
+    surroundings.remember()
+    channel = Channel(relay_zygote.Zygote(channel.socket, die_with, enter_own).serve(channel.send))
+    surroundings.be_fork()
+    return channel, preload(names) if is_early else failed
+
+
+def leave() -> None:
+    """End as an interpreter does, but for taking itself apart: in a fork that costs more than the run."""
+    import atexit
+
+    for last in (getattr(threading, "_shutdown", None), getattr(atexit, "_run_exitfuncs", None)):
+        try:
+            if last is not None:
+                last()
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, OSError, ValueError):
+            pass
+    os._exit(0)
+
+
 def main(arguments: list[str]) -> None:
-    directory, fd, parent, limit = arguments[0], int(arguments[1]), int(arguments[2]), int(arguments[3])
+    directory, fd, parent = arguments[0], int(arguments[1]), int(arguments[2])
+    limit, _, group = arguments[3].partition(":")
+    is_fork = arguments[4:5] in (["--fork"], ["--fork-first"])
     die_with(parent)
+    enter(group)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for number in RESET_SIGNALS:
         if number not in (signal.SIGINT, signal.SIGPIPE):
@@ -281,18 +354,24 @@ def main(arguments: list[str]) -> None:
     sys.argv = [directory]
     os.chdir(directory)
     surroundings = Surroundings(os.getcwd())
-    limit_data(limit)
+    limit_data(int(limit))
     sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
-    failed = preload(arguments[4:])
+    if is_fork:
+        channel, failed = become_fork(arguments, channel, surroundings)
+    else:
+        failed = preload(arguments[4:])
     if os.getpid() != surroundings.pid:
         os._exit(0)
     flush(surroundings)
-    surroundings.remember()
+    if not is_fork:
+        surroundings.remember()
     channel.send(["ready", failed])
     try:
-        serve(channel, surroundings)
+        serve(channel, surroundings, is_single_use=is_fork)
     except (BrokenPipeError, ConnectionError):
         pass  # the worker is gone
+    if is_fork:
+        leave()
 
 
 if __name__ == "__main__":

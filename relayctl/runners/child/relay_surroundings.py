@@ -169,6 +169,10 @@ class Surroundings:
         self.locale = locale_now()
         self.descriptors = open_descriptors()
 
+    def be_fork(self) -> None:
+        """This process is a fork of the one that they were taken in, and has one run: nothing will be put back."""
+        self.pid = os.getpid()
+
     def enter(self, variables: dict[str, str], event: bytes) -> None:
         self.environment.enter(variables)
         self.stdin.present(event)

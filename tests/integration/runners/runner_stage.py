@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from relayctl.errors import SecretMissing
-from relayctl.host.clock import SystemClock
+from relayctl.host.clock import Clock, SystemClock
 from relayctl.runners.build import Build
 from relayctl.runners.environ import base_environ
 from relayctl.runners.invocation import Ended, Run
@@ -21,12 +21,12 @@ ZOO = Path(__file__).parent / "zoo"
 class Stage:
     """A pool, what it showed, and the words to drive it with."""
 
-    def __init__(self, **options: object) -> None:
+    def __init__(self, *, clock: Clock | None = None, **options: object) -> None:
         self.selector = selectors.DefaultSelector()
         self.lines: list[tuple[str, str, str]] = []
         self.values: dict[str, str] = {}
         settings = {"max_children": 8, "base_environ": base_environ(), "grace_s": 1.0, **options}
-        self.pool = Pool(self.selector, SystemClock(), self.secret, self._line, **settings)  # type: ignore[arg-type]
+        self.pool = Pool(self.selector, clock or SystemClock(), self.secret, self._line, **settings)  # type: ignore[arg-type]
         self.ended: list[Ended] = []
         self._count = 0
 

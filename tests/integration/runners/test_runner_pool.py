@@ -172,7 +172,7 @@ def test_what_waits_can_be_stopped(make_stage: Callable[..., Stage]) -> None:
     assert (ended.outcome, ended.started) == (Outcome.INTERRUPTED, False)
 
 
-@pytest.mark.parametrize("runtime", ["node", "python9.99", "", "ruby", "python3.11; true"])
+@pytest.mark.parametrize("runtime", ["nodejs", "python9.99", "", "ruby", "python3.11; true"])
 def test_unknown_runtimes_are_refused_with_a_way_out(stage: Stage, runtime: str) -> None:
     with pytest.raises(UsageError) as refusal:
         stage.pool.deploy(zoo_build(app="other", runtime=runtime))

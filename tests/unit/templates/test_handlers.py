@@ -102,8 +102,25 @@ def test_a_module_behind_a_link_must_stay_in_the_app(tmp_path: Path) -> None:
         ("export async function run(event) {}", None),
         ("export const run = () => {}", None),
         ("const r = 1; export { r as run }", None),
-        ("module.exports = require('./x')", None),
+        ("module.exports = require('./x')", "RLY405"),
+        ("module.exports = { ...others, walk() {} }", "RLY405"),
+        ("module.exports = { async run(event) { return { a: 1 } } }", None),
+        ("exports.run = require('./x').run", None),
+        ("export * from './x.js'", "RLY405"),
+        ("__exportStar(require('./x'), exports)", "RLY405"),
         ("function run() {}", "RLY403"),
+        ("// exports.run = () => {}", "RLY403"),
+        ("const text = 'exports.run = 1'", "RLY403"),
+        ("/* export function run() {} */ export const walk = 1", "RLY403"),
+        ("const odd = /'/; // exports.run = 1", "RLY403"),
+        ("module.exports = { walk: { run() {} } }", "RLY403"),
+        ("exports.run == 1", "RLY403"),
+        ("exports.run = 5", "RLY404"),
+        ("export const run = 'text'", "RLY404"),
+        ("exports.run = function* () {}", "RLY404"),
+        ("export function* run() {}", "RLY404"),
+        ("export async function * run() {}", "RLY404"),
+        ("module.exports = { *run() {} }", "RLY404"),
     ],
 )
 def test_node(tmp_path: Path, source: str, code: str | None) -> None:
@@ -111,8 +128,18 @@ def test_node(tmp_path: Path, source: str, code: str | None) -> None:
 
 
 def test_node_finds_every_kind_of_module(tmp_path: Path) -> None:
-    for file in ("jobs.mjs", "jobs.cjs", "jobs/index.js"):
-        assert _codes(tmp_path / file.replace("/", "-"), "jobs.run", {file: "exports.run = 1"}, "node") == []
+    es, common = "export function run() {}", "exports.run = () => {}"
+    for file, source in (("jobs.mjs", es), ("jobs.cjs", common), ("jobs/index.js", common), ("jobs.js", es)):
+        assert _codes(tmp_path / file.replace("/", "-"), "jobs.run", {file: source}, "node") == []
+    for file, source in (("other.mjs", common), ("other.cjs", es)):
+        assert _codes(tmp_path / file, "other.run", {file: source}, "node") == ["RLY403"]
+
+
+def test_node_names_what_is_near(tmp_path: Path) -> None:
+    text = f'runtime: node\n{SERVICE}schedules:\n  - name: a\n    handler: jobs.rum\n    cron: "0 3 * * *"\n'
+    directory = write_app(tmp_path, "sample", text, {"jobs.js": "exports.run = () => 1"})
+    found = load_app(directory, root=tmp_path, now=NOW)
+    assert [problem.help for problem in found.problems if problem.is_error] == ['did you mean "run"?']
 
 
 @pytest.mark.parametrize(

@@ -366,3 +366,15 @@ def tell_secret(event):
 
 def pid(event):
     print(os.getpid())
+
+
+def print_much(event):
+    block = b"y" * 1_000_000
+    for _ in range(event["mb"]):
+        pour(1, block, 1)
+
+
+def kill_parent(event):
+    print("here", flush=True)
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(100)

@@ -1,0 +1,3 @@
+#!/bin/sh
+setsid sleep 300 &
+echo $!

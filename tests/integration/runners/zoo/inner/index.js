@@ -1,0 +1,1 @@
+module.exports = (event) => console.log('whole', event.n);
