@@ -77,6 +77,7 @@ def _narrowed(whole: Plan, targets: Sequence[str]) -> Plan:
 
 
 def _setting(desk: Desk, tree: LoadedTree, observation: Observation | None, whole: Plan, took: timedelta) -> Setting:
+    from relayctl import api
     from relayctl.core.diff import removal_guard
     from relayctl.render.plan import Setting
     from relayctl.render.status import counted, running_words
@@ -88,10 +89,18 @@ def _setting(desk: Desk, tree: LoadedTree, observation: Observation | None, whol
         desired=f"{desk.settings.apps}/ at {tree.digest[:8]} · {apps}, {schedules}",
         running=running_words(None, None, desk.settings.namespace)
         if observation is None
-        else running_words(len(observation.workers), observation.mode, observation.namespace),
+        else " · ".join(
+            (
+                running_words(len(observation.workers), observation.mode, observation.namespace),
+                *(f"of a newer relayctl: {words}" for words in observation.newer),
+            )
+        ),
         took=took,
         width=desk.look.width,
         guard=f"{guard}: relayctl reconcile --accept-removals {tree.digest}" if guard else "",
+        limits=""
+        if observation is None
+        else api.limits_not_kept({app.name: app.resources.declared for app in valid}, observation.workers),
     )
 
 

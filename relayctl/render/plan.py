@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -9,6 +10,7 @@ from itertools import groupby
 from textwrap import wrap
 
 from relayctl.core.cron import Cron, ShiftKind
+from relayctl.core.description import Fields
 from relayctl.core.diff import Action, Change, Held, Item, Plan
 from relayctl.core.duration import format_duration
 from relayctl.core.fieldchange import RULES, FieldChange
@@ -37,6 +39,8 @@ _INDENT = 6
 _LONGEST_NAME = 32
 _LONGEST_VALUE = 200
 _MOST_EFFECTS = 2
+_LONGEST_COMMAND = 60
+_WITHOUT_RESTART = {"replicas", "check"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +54,8 @@ class Setting:
     shows_unchanged: bool = False
     is_concise: bool = False
     guard: str = ""
+    limits: str = ""
+    """Which declared limits are kept by nothing where it runs."""
 
 
 def text(plan: Plan, setting: Setting) -> str:
@@ -70,6 +76,8 @@ def text(plan: Plan, setting: Setting) -> str:
         lines += _wrapped("", line, setting.width)
     if setting.guard:
         lines += _wrapped("warning: ", setting.guard, setting.width)
+    if setting.limits:
+        lines += _wrapped("warning: ", setting.limits, setting.width)
     return "\n".join(lines) + "\n"
 
 
@@ -135,12 +143,33 @@ def _extra(change: Change) -> list[str]:
     """What stands behind the verb where there is room."""
     if change.action is Action.KEEP:
         return [f"since {_instant(change.paused_at, UTC)}{_note_of_pause(change)}"]
-    if change.item is Item.SERVICE and change.action is Action.CREATE:
-        return ["declared; services are not run yet"]
+    if change.service is not None and change.action is Action.CREATE:
+        return [_service_words(change.service)]
     if change.item is not Item.SCHEDULE or change.action not in {Action.CREATE, Action.REMOVE}:
         return []
     handler = [f"→ {change.handler}"] if change.action is Action.CREATE and change.handler else []
     return [change.when, *handler]
+
+
+def _service_words(service: Fields) -> str:
+    """What runs, how often on each worker, and where."""
+    command = service.get("command")
+    runs = " ".join(json.loads(command)) if command else service.get("entrypoint", "")
+    replicas, port = int(service.get("replicas", "1")), service.get("port")
+    times = "" if replicas == 1 else f", {replicas} replicas on each worker"
+    ports = "" if not port else f", port {port}" if replicas == 1 else f", ports {port} to {int(port) + replicas - 1}"
+    return f"→ {runs if len(runs) <= _LONGEST_COMMAND else runs[: _LONGEST_COMMAND - 1] + '…'}{times}{ports}"
+
+
+def _service_lines(change: Change, service: Fields) -> list[tuple[str, str]]:
+    """What the change means for the processes that run."""
+    if change.action is Action.REMOVE:
+        return [("processes", f"{_count(int(service.get('replicas', '1')), 'replica')} on each worker will be stopped")]
+    if change.action is not Action.CHANGE:
+        return []
+    if {field.name for field in change.fields} <= _WITHOUT_RESTART:
+        return [("processes", "those that stay are not restarted")]
+    return [("processes", "replaced one by one, each when the one before it is up")]
 
 
 def _detail(label: str, value: str, width: int) -> list[str]:
@@ -163,6 +192,11 @@ def _details(change: Change, now: datetime) -> list[tuple[str, str]]:
     if change.item is Item.SCHEDULE:
         lines += _next_lines(change, now)
         lines += [(_note(effect.kind), effect_text(effect, _zone(change))) for effect in change.effects[:_MOST_EFFECTS]]
+    if change.restarts:
+        count = _count(change.restarts, "service")
+        lines.append(("services", f"{count} {'is' if change.restarts == 1 else 'are'} replaced, replica by replica"))
+    if change.service is not None:
+        lines += _service_lines(change, change.service)
     if change.waiting and change.action is Action.REMOVE:
         lines.append(("waiting", f"{_count(change.waiting, 'occurrence')} will be closed as obsolete"))
     if change.paused_at is not None and change.action not in {Action.KEEP, Action.RESTORE}:
@@ -273,6 +307,8 @@ def markdown(plan: Plan, setting: Setting) -> str:
         lines += ["", *map(_markdown, _consequences(plan))]
     if setting.guard:
         lines += ["", f"Warning: {_markdown(setting.guard)}"]
+    if setting.limits:
+        lines += ["", f"Warning: {_markdown(setting.limits)}"]
     return "\n".join(lines).rstrip() + "\n"
 
 

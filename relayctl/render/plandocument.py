@@ -33,11 +33,12 @@ def document(plan: Plan, setting: Setting) -> dict[str, Any]:
         },
         "held": [_held(held) for held in plan.held],
         "guard": setting.guard or None,
+        "limits": setting.limits or None,
     }
 
 
 def stream(plan: Plan, setting: Setting) -> str:
-    """A line per fact: `version`, `held`, `drift` or `planned_change`, `guard`, and `plan_summary` as the last."""
+    """A line per fact: `version`, `held`, `drift` or `planned_change`, `guard`, `limits`; last comes `plan_summary`."""
     now = _instant(plan.now)
     lines: list[dict[str, Any]] = [{"type": "version", "desired": setting.desired, "running": setting.running}]
     lines += [{"type": "held", **_held(held)} for held in plan.held]
@@ -47,6 +48,8 @@ def stream(plan: Plan, setting: Setting) -> str:
     ]
     if setting.guard:
         lines.append({"type": "guard", "message": setting.guard})
+    if setting.limits:
+        lines.append({"type": "limits", "message": setting.limits})
     lines.append({"type": "plan_summary", **_summary(plan), "before": plan.fires_before, "after": plan.fires_after})
     return "".join(json.dumps({"v": PLAN_VERSION, "time": now, **line}, separators=(",", ":")) + "\n" for line in lines)
 

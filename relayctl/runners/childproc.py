@@ -14,8 +14,9 @@ from typing import Any, Protocol
 
 from relayctl.runners.build import Build
 from relayctl.runners.channel import Channel, ChannelBroken
-from relayctl.runners.invocation import Ended, Outcome, Run
-from relayctl.runners.output import NO_SECRETS, Masker, Output, harmless
+from relayctl.runners.invocation import Ended, Outcome, Run, Telling
+from relayctl.runners.limits import explained
+from relayctl.runners.output import NO_SECRETS, NO_TAIL, Masker, Output, harmless
 from relayctl.runners.process import Exit, Process
 from relayctl.runners.verdict import Verdict, of_answer, of_exit, shown_seconds
 
@@ -138,6 +139,8 @@ class Child:
     def _begin(self, run: Run, masker: Masker, now: float) -> None:
         self.run = run
         self.state = State.BUSY
+        if self.process.group is not None:
+            self.process.group.begin()
         self._started_at = now
         self._masker = masker
         self._set_alarm(now + run.timeout_s)
@@ -230,6 +233,16 @@ class Child:
         self._output.feed(which, data)
         return len(data)
 
+    def telling(self, known: Mapping[str, int], since: float) -> Telling | None:
+        """What a run that began by `since` has printed, unless the number of bytes `known` of it is still right."""
+        run, output = self.run, self._output
+        if run is None or self._started_at > since:
+            return None
+        printed = 0 if output is None else output.total
+        if printed == known.get(run.key):
+            return None
+        return Telling(run.key, self._started_at, printed, NO_TAIL if output is None else output.end())
+
     def _shower(self, run: Run) -> Callable[[str, str], None]:
         show = self._keeper.show
         return lambda stream, line: show(run, stream, line)
@@ -281,6 +294,8 @@ class Child:
             if not (code is None or isinstance(code, int)):
                 raise ChannelBroken
             self._answered(of_answer(succeeded is True, code, reason), is_reusable is True)
+        elif frame[0] == "born" and len(frame) == 2 and not self.was_ready and self.process.pid in (0, frame[1]):
+            self.process.be_born(frame[1])
         elif frame[0] == "ready" and len(frame) == 2 and isinstance(frame[1], list) and not self.was_ready:
             if self.state is State.STARTING:
                 self._become_idle()
@@ -365,6 +380,7 @@ class Child:
     def _concluded(self, verdict: Verdict) -> Ended:
         run, output = self.run, self._output
         assert run is not None
+        verdict = explained(verdict, self.process.group, self.build.resources)
         if output is not None:
             output.finish()
             self._output = None
@@ -376,7 +392,7 @@ class Child:
             finished_at=self._keeper.monotonic(),
             exit_code=verdict.exit_code,
             signal=verdict.signal,
-            output_tail=output.tail if output is not None else b"",
+            output=output.end() if output is not None else NO_TAIL,
             output_bytes=output.total if output is not None else 0,
             unshown_bytes=output.unshown if output is not None else 0,
         )

@@ -17,8 +17,9 @@ _PROGRAM = Path(__file__).parent / "child" / "last_guard.py"
 class Guard:
     """Started on first need and once; without /proc there is none."""
 
-    def __init__(self, marking: str, environ: Mapping[str, str]) -> None:
-        self._marking = marking
+    def __init__(self, marking: str, environ: Mapping[str, str], groups: str = "") -> None:
+        """`marking` is in the environment of all that it looks for, `groups` what their control groups begin with."""
+        self._arguments = (marking, groups)
         self._environ = dict(environ)
         self._process: subprocess.Popen[bytes] | None = None
         self._is_wanted = Path("/proc/self/environ").exists()
@@ -33,7 +34,7 @@ class Guard:
         if not self._is_wanted:
             return
         self._is_wanted = False
-        argv = [sys.executable, "-I", "-S", "-B", str(_PROGRAM), self._marking]
+        argv = [sys.executable, "-I", "-S", "-B", str(_PROGRAM), *self._arguments]
         try:
             self._process = subprocess.Popen(
                 argv,

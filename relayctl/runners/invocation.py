@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
+
+from relayctl.runners.output import NO_TAIL, Tail
 
 
 class Outcome(Enum):
@@ -38,6 +41,15 @@ class Run:
     timeout_from: str = ""
 
 
+class Telling(NamedTuple):
+    """What a run that goes on has printed so far: how many bytes, and their end. `started_at` is monotonic seconds."""
+
+    key: str
+    started_at: float
+    printed: int
+    output: Tail
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """How a run ended. Instants are monotonic seconds; `reason` and `output_tail` have their secrets masked.
@@ -53,10 +65,15 @@ class Ended:
     finished_at: float
     exit_code: int | None = None
     signal: int | None = None
-    output_tail: bytes = field(default=b"", repr=False)
+    output: Tail = field(default=NO_TAIL, repr=False)
     output_bytes: int = 0
     unshown_bytes: int = 0
     started: bool = True
+
+    @property
+    def output_tail(self) -> bytes:
+        """The end of what it printed."""
+        return self.output.data
 
     @property
     def duration_s(self) -> float:

@@ -39,7 +39,7 @@ class Orphans:
             owner = self._owner(pid, owner_of_session)
             if owner is not None:
                 self._adopted[pid] = owner
-            elif _is_zombie(pid):
+            elif is_zombie(pid):
                 self._bury(pid, now)
         self._reap()
         return dict(self._adopted)
@@ -99,7 +99,22 @@ def _session_of(pid: int) -> int:
         return 0
 
 
-def _is_zombie(pid: int) -> bool:
+def bury(pid: int) -> None:
+    """Reap a dead child of this process, if it is one."""
+    if pid and is_zombie(pid):
+        try:
+            os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            pass
+
+
+def is_there(pid: int) -> bool:
+    """Whether there is such a process, be it a zombie."""
+    return Path(f"/proc/{pid}").exists()
+
+
+def is_zombie(pid: int) -> bool:
+    """Whether a process has ended and waits for its parent to notice."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:

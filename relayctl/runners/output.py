@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 from urllib.parse import quote
 
 TAIL_SIZE = 16 * 1024
@@ -18,7 +19,20 @@ MASK = b"***"
 SHORTEST_MASKED = 4
 """Shorter secrets are not masked: every other word would be."""
 
+
+class Limits(NamedTuple):
+    """How much is shown in full, and what is said where it was more. Up to `renew`, that is."""
+
+    shown_bytes: int = MAX_SHOWN_BYTES
+    shown_lines: int = MAX_SHOWN_LINES
+    farewell: str = "[this run printed more than is shown; only its end is kept]"
+
+
+OF_A_RUN = Limits()
+
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
+_LATER_BYTES = bytes(range(0x80, 0xC0))
+"""All bytes that a character of UTF-8 does not begin with."""
 _HARMFUL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb]")
 
 
@@ -78,6 +92,33 @@ def _spelled(found: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
+def legible(tail: bytes, *, is_cut: bool) -> tuple[str, bool]:
+    """The end of an output as text in harmless lines, within 16 KiB, and whether it is not the whole.
+
+    With `is_cut` the tail may begin within a character, of which nothing is shown.
+    """
+    if is_cut:
+        rest = tail.lstrip(_LATER_BYTES)
+        # Of a character at most three bytes can be left; more is no UTF-8 and is shown as such.
+        tail = rest if len(tail) - len(rest) <= 3 else tail
+    text = "\n".join(harmless(line.removesuffix(b"\r")) for line in tail.split(b"\n"))
+    encoded = text.encode()
+    if len(encoded) <= TAIL_SIZE:
+        return text, is_cut
+    return encoded[-TAIL_SIZE:].decode(errors="ignore"), True
+
+
+class Tail(NamedTuple):
+    """The end of what came, masked; how many line ends came in all, and whether more came than is here."""
+
+    data: bytes
+    lines: int
+    is_cut: bool
+
+
+NO_TAIL = Tail(b"", 0, False)
+
+
 class _Stream:
     """One of the two streams: the part of a line that has no end yet, and what may be the start of a secret."""
 
@@ -91,15 +132,30 @@ class _Stream:
 
 
 class Output:
-    """Everything one run prints. `show` is called with the stream's name and a line, up to the limits of a run."""
+    """Everything one run prints. `show` is called with the stream's name and a line, up to the limits."""
 
-    __slots__ = ("_hidden", "_masker", "_show", "_shown_bytes", "_shown_lines", "_streams", "_tail", "total")
+    __slots__ = (
+        "_hidden",
+        "_limits",
+        "_line_ends",
+        "_masker",
+        "_show",
+        "_shown_bytes",
+        "_shown_lines",
+        "_streams",
+        "_tail",
+        "_taken",
+        "total",
+    )
 
-    def __init__(self, masker: Masker, show: Callable[[str, str], None]) -> None:
+    def __init__(self, masker: Masker, show: Callable[[str, str], None], limits: Limits = OF_A_RUN) -> None:
+        self._limits = limits
         self._masker = masker
         self._show = show
         self._streams = (_Stream("stdout"), _Stream("stderr"))
         self._tail = bytearray()
+        self._taken = 0
+        self._line_ends = 0
         self._shown_bytes = 0
         self._shown_lines = 0
         self._hidden = 0
@@ -115,6 +171,10 @@ class Output:
         """The last 16 KiB, masked."""
         return bytes(self._tail[-TAIL_SIZE:])
 
+    def end(self) -> Tail:
+        """The tail, with where it stands in the whole; what may yet turn out to be a secret is not in it."""
+        return Tail(self.tail, self._line_ends, self._taken > TAIL_SIZE)
+
     def feed(self, which: int, data: bytes) -> None:
         """Take what was read of stream `which` (0 is stdout, 1 is stderr)."""
         self.total += len(data)
@@ -126,6 +186,10 @@ class Output:
             data = data[: len(data) - keep]
         self._take(stream, data)
 
+    def renew(self) -> None:
+        """Show again up to the limits, as if nothing had been shown so far."""
+        self._shown_bytes = self._shown_lines = 0
+
     def finish(self) -> None:
         """The run has ended: give out what is still held."""
         for stream in self._streams:
@@ -136,6 +200,8 @@ class Output:
                 self._end_line(stream)
 
     def _take(self, stream: _Stream, data: bytes) -> None:
+        self._taken += len(data)
+        self._line_ends += data.count(b"\n")
         tail = self._tail
         tail += data[-TAIL_SIZE:]
         if len(tail) > 4 * TAIL_SIZE:
@@ -171,8 +237,8 @@ class Output:
         self._shown_bytes += len(line)
         self._shown_lines += 1
         if self._is_full:
-            self._show(stream.name, "[this run printed more than is shown; only its end is kept]")
+            self._show(stream.name, self._limits.farewell)
 
     @property
     def _is_full(self) -> bool:
-        return self._shown_bytes >= MAX_SHOWN_BYTES or self._shown_lines >= MAX_SHOWN_LINES
+        return self._shown_bytes >= self._limits.shown_bytes or self._shown_lines >= self._limits.shown_lines

@@ -7,53 +7,23 @@ Every descriptor is registered with a callback as its data: the loop calls `key.
 from __future__ import annotations
 
 import selectors
-from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from relayctl.errors import RelayError
 from relayctl.host.clock import Clock
 from relayctl.runners.build import Build
+from relayctl.runners.cgroups import NOTHING, Delegation
 from relayctl.runners.childproc import Child, State
+from relayctl.runners.deployed import DeployedApp, Settled, ended_early, in_words, why_not_ready
 from relayctl.runners.environ import resolve_secrets
-from relayctl.runners.invocation import Ended, Outcome, Run
+from relayctl.runners.invocation import Ended, Outcome, Run, Telling
 from relayctl.runners.nursery import Nursery
-from relayctl.runners.output import NO_SECRETS, Masker
+from relayctl.runners.output import Masker
 from relayctl.runners.runner import CannotLaunch, Runner, runner_for
 
 LONGEST_BACKOFF_S = 30.0
 MAX_PROBES = 2
-
-
-class Settled(NamedTuple):
-    """What became of a deployed build: it serves, or it was refused and the one before it goes on."""
-
-    app: str
-    revision: str
-    is_serving: bool
-    reason: str
-
-
-@dataclass(slots=True, kw_only=True)
-class _App:
-    """What the pool knows of one app. `idle` is in order of rest: the one that worked last is at the end."""
-
-    build: Build
-    runner: Runner
-    next: tuple[Build, Runner] | None = None
-    probe: Child | None = None
-    idle: list[Child] = field(default_factory=list)
-    starting: int = 0
-    running: int = 0
-    waiting: deque[Run] = field(default_factory=deque)
-    failures: int = 0
-    retry_at: float = 0.0
-    trouble: str = ""
-    refusal: str = ""
-    is_preloading: bool = True
-    secrets: dict[str, str] = field(default_factory=dict)
-    masker: Masker = NO_SECRETS
 
 
 class Pool:
@@ -70,6 +40,7 @@ class Pool:
         base_environ: Mapping[str, str],
         grace_s: float = 3.0,
         idle_s: float = 300.0,
+        delegation: Delegation = NOTHING,
     ) -> None:
         """`secrets` gives the value of a reference or raises SecretMissing; `on_line` gets every line to be shown."""
         self.selector = selector
@@ -79,14 +50,22 @@ class Pool:
         self._secrets = secrets
         self._max_children = max_children
         self._base = dict(base_environ)
-        self._nursery = Nursery(self.monotonic, base_environ, self._wake)
+        self._nursery = Nursery(
+            self.monotonic,
+            base_environ,
+            self._wake,
+            idle_s=idle_s,
+            on_unshared=self._handlers_unshared,
+            delegation=delegation,
+        )
         self.expect = self._nursery.expect
         self.has_orphans = self._nursery.has_orphans
         self._idle_s = idle_s
-        self._apps: dict[str, _App] = {}
+        self._apps: dict[str, DeployedApp] = {}
         self._by_key: dict[str, Child] = {}
         self._ended: list[Ended] = []
         self._settled: list[Settled] = []
+        self._unshared: list[tuple[str, str]] = []
         self._is_closing = False
 
     # Apps
@@ -100,7 +79,7 @@ class Pool:
         runner = runner_for(build, self._base)
         state = self._apps.get(build.app)
         if state is None:
-            self._apps[build.app] = _App(build=build, runner=runner, running=self._running(build.app))
+            self._apps[build.app] = DeployedApp(build=build, runner=runner, running=self._running(build.app))
             self._settled.append(Settled(build.app, build.revision, True, ""))
             return
         self._drop_probe(state)
@@ -129,12 +108,27 @@ class Pool:
         state = self._apps.get(app)
         return (state.trouble or state.refusal) if state is not None else ""
 
+    def unable(self) -> tuple[str, ...]:
+        """Apps of which no child can be had: the last ones that were tried ended before they could take a run."""
+        return tuple(name for name, each in self._apps.items() if each.failures and not (each.idle or each.running))
+
     def take_settled(self) -> list[Settled]:
         """What became of deployed builds since the last call."""
         settled, self._settled = self._settled, []
         return settled
 
-    def _adopt(self, state: _App, build: Build, runner: Runner) -> None:
+    def take_unshared(self) -> list[tuple[str, str]]:
+        """Apps whose fresh children import the handlers each for itself, with the reason; each is told once."""
+        unshared, self._unshared = self._unshared, []
+        return unshared
+
+    def _handlers_unshared(self, build: Build, reason: str) -> None:
+        state = self._apps.get(build.app)
+        if state is not None and state.unshared != reason:
+            state.unshared = reason
+            self._unshared.append((build.app, reason))
+
+    def _adopt(self, state: DeployedApp, build: Build, runner: Runner) -> None:
         state.build, state.runner, state.next = build, runner, None
         state.failures, state.retry_at, state.is_preloading = 0, 0.0, True
         state.trouble = state.refusal = ""
@@ -146,6 +140,8 @@ class Pool:
         for child in self._nursery.children:
             if child.build.app == app and not child.is_retired:
                 self._dismiss(child)
+        state = self._apps.get(app)
+        self._nursery.dismiss_zygotes(app, state.build if state is not None else None)
 
     def _dismiss(self, child: Child) -> None:
         child.is_retired = True
@@ -169,13 +165,13 @@ class Pool:
                 state.probe = self._spawn(state, build, runner)
                 probing += state.probe is not None
 
-    def _drop_probe(self, state: _App) -> None:
+    def _drop_probe(self, state: DeployedApp) -> None:
         if state.probe is not None:
             probe, state.probe = state.probe, None
             probe.is_retired = True
             probe.leave(self.grace_s)
 
-    def _judge_probe(self, state: _App, probe: Child, failed: list[Any]) -> None:
+    def _judge_probe(self, state: DeployedApp, probe: Child, failed: list[Any]) -> None:
         state.probe = None
         if state.next is None:
             return
@@ -183,39 +179,43 @@ class Pool:
         if failed:
             probe.is_retired = True
             probe.leave(self.grace_s)
-            self._refuse_build(state, build, _why(failed))
+            self._refuse_build(state, build, why_not_ready(failed))
         else:
             self._adopt_with(state, build, runner, probe)
         self._probe_more()
 
-    def _adopt_with(self, state: _App, build: Build, runner: Runner, probe: Child) -> None:
+    def _adopt_with(self, state: DeployedApp, build: Build, runner: Runner, probe: Child) -> None:
         probe.is_retired = True  # so that adopting does not send it away
         self._adopt(state, build, runner)
         probe.is_retired = False
         self.on_idle(probe)
 
-    def _refuse_build(self, state: _App, build: Build, reason: str) -> None:
+    def _refuse_build(self, state: DeployedApp, build: Build, reason: str) -> None:
         state.next = None
         state.refusal = reason
+        self._nursery.dismiss_zygotes(build.app, state.build)
         self._settled.append(Settled(build.app, build.revision, False, reason))
 
     # Work
 
-    def capacity(self, app: str) -> int:
-        """How many runs of this app can start now without waiting for a child."""
+    def places(self, app: str) -> int:
+        """How many more runs the app's concurrency allows, be their children there or not."""
         state = self._apps.get(app)
         if state is None or self._is_closing:
             return 0
         free = state.build.concurrency - state.running - len(state.waiting)
-        if state.runner.is_warm:
-            return max(0, min(free, len(state.idle)))
-        return max(0, min(free, self._room() + self._evictable(app)))
+        return max(0, free if state.runner.is_warm else min(free, self._room() + self._evictable(app)))
+
+    def capacity(self, app: str) -> int:
+        """How many runs of this app can start now without waiting for a child."""
+        places = self.places(app)
+        return min(places, len(self._apps[app].idle)) if places and self._apps[app].runner.is_warm else places
 
     def demand(self, app: str, n: int) -> None:
-        """There is work for `n` more runs: start children, within the app's concurrency and the pool's size."""
+        """There is work for `n` more runs, and that which waits: start children, within concurrency and size."""
         state = self._apps.get(app)
         if state is not None and not self._is_closing:
-            self._grow(state, n)
+            self._grow(state, max(n, len(state.waiting)))
 
     def start(self, run: Run) -> None:
         """Start `run`; called within `capacity`. One that finds no room or a dead child waits for the next."""
@@ -250,12 +250,17 @@ class Pool:
     def _running_retired(self) -> int:
         return sum(1 for child in self._nursery.children if child.run is not None and child.build.app not in self._apps)
 
+    def tellings(self, known: Mapping[str, int], *, since: float) -> list[Telling]:
+        """What runs that began by `since` and go on have printed, where it is more than the `known` bytes."""
+        told = (child.telling(known, since) for child in self._nursery.children)
+        return [each for each in told if each is not None]
+
     def take_ended(self) -> list[Ended]:
         """The runs that ended since the last call."""
         ended, self._ended = self._ended, []
         return ended
 
-    def _try_start(self, state: _App, run: Run) -> bool:
+    def _try_start(self, state: DeployedApp, run: Run) -> bool:
         """Start a run or end it with the reason why not; False when it has to wait."""
         if state.running >= state.build.concurrency or (state.runner.is_warm and not state.idle):
             return False
@@ -264,13 +269,13 @@ class Pool:
         self._start_program(state, run)
         return True
 
-    def _serve_waiting(self, state: _App) -> None:
+    def _serve_waiting(self, state: DeployedApp) -> None:
         while state.waiting and self._try_start(state, state.waiting[0]):
             state.waiting.popleft()
         if state.waiting:
             self._grow(state, len(state.waiting))
 
-    def _hand_over(self, state: _App, run: Run) -> bool:
+    def _hand_over(self, state: DeployedApp, run: Run) -> bool:
         variables: Mapping[str, str] | None = run.variables
         if state.build.secrets:
             variables = self._with_secrets(state, run)
@@ -286,7 +291,7 @@ class Pool:
             self._dismiss(child)
         return False
 
-    def _with_secrets(self, state: _App, run: Run) -> dict[str, str] | None:
+    def _with_secrets(self, state: DeployedApp, run: Run) -> dict[str, str] | None:
         """The run's variables and secrets, or None when one is missing and the run has thereby ended."""
         try:
             found = resolve_secrets(state.build, self._secrets)
@@ -298,7 +303,7 @@ class Pool:
             state.secrets, state.masker = found, Masker(found.values())
         return {**found, **run.variables}
 
-    def _start_program(self, state: _App, run: Run) -> None:
+    def _start_program(self, state: DeployedApp, run: Run) -> None:
         variables = self._with_secrets(state, run)
         if variables is None:
             return
@@ -313,7 +318,7 @@ class Pool:
             self._not_started(run, Outcome.FAILED, str(refusal))
             return
         except (OSError, ValueError) as error:
-            self._not_started(run, Outcome.FAILED, f"{run.handler} cannot be started: {_words(error)}")
+            self._not_started(run, Outcome.FAILED, f"{run.handler} cannot be started: {in_words(error)}")
             return
         state.running += 1
         self._by_key[run.key] = child
@@ -327,14 +332,14 @@ class Pool:
 
     # Children
 
-    def _grow(self, state: _App, n: int) -> None:
+    def _grow(self, state: DeployedApp, n: int) -> None:
         if not state.runner.is_warm:
             return
-        wanted = min(n, state.build.concurrency - state.running) - len(state.idle) - state.starting
+        wanted, spare = state.wanted(n)
         if wanted <= 0 or self.monotonic() < state.retry_at:
             return
-        for _ in range(wanted):
-            if self._room() <= 0 and not self._evict(state.build.app):
+        for made in range(wanted):
+            if self._room() <= 0 and (made >= wanted - spare or not self._evict(state.build.app)):
                 return
             if self._spawn(state, state.build, state.runner) is None:
                 return
@@ -354,23 +359,25 @@ class Pool:
         self._dismiss(min(resting, key=lambda child: child.alarm))
         return True
 
-    def _spawn(self, state: _App, build: Build, runner: Runner) -> Child | None:
+    def _spawn(self, state: DeployedApp, build: Build, runner: Runner) -> Child | None:
         try:
             launch = runner.launch("", is_preloading=state.is_preloading or build is not state.build)
             return self._nursery.launch(
                 self, build, launch, is_single_use=runner.is_single_use, variables={}, stdin=None
             )
         except (CannotLaunch, OSError, ValueError) as error:
-            self._start_failed(state, build, f"no child could be started: {_words(error)}")
+            self._start_failed(state, build, f"no child could be started: {in_words(error)}")
             return None
 
-    def _start_failed(self, state: _App, build: Build, reason: str) -> None:
+    def _start_failed(self, state: DeployedApp, build: Build, reason: str) -> None:
         if state.next is not None and build is state.next[0]:
             self._refuse_build(state, build, reason)
             return
-        state.failures += 1
+        now = self.monotonic()
+        if now >= state.retry_at:  # children that end together, with their zygote for one, have failed once
+            state.failures += 1
+            state.retry_at = now + min(LONGEST_BACKOFF_S, 0.25 * 2**state.failures)
         state.trouble = reason
-        state.retry_at = self.monotonic() + min(LONGEST_BACKOFF_S, 0.25 * 2**state.failures)
         # A module that kills its process at import must not hide the others: next time they load when they are run.
         state.is_preloading = False
         for run in state.waiting:
@@ -388,8 +395,8 @@ class Pool:
             self._judge_probe(state, child, failed)
         else:
             state.starting -= 1
-            state.failures = 0
-            state.trouble = _why(failed) if failed else ""
+            state.failures = state.excuses = 0
+            state.trouble = why_not_ready(failed) if failed else ""
             self.on_idle(child)
 
     def on_idle(self, child: Child) -> None:
@@ -425,7 +432,8 @@ class Pool:
                 state.probe = None
             else:
                 state.starting -= 1
-            self._start_failed(state, child.build, _last_words(child))
+            if not state.is_excused(child):
+                self._start_failed(state, child.build, ended_early(child))
         self._serve_waiting(state)
         self._probe_more()
 
@@ -473,16 +481,3 @@ class Pool:
         """Kill what is left, wait for it to be gone, give back every descriptor. The selector stays the caller's."""
         self.interrupt_all("the worker stopped", grace_s=0.0)
         self._nursery.close()
-
-
-def _why(failed: list[Any]) -> str:
-    return "; ".join(f"{handler}: {reason}" for handler, reason in failed[:3])
-
-
-def _words(error: Exception) -> str:
-    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-
-
-def _last_words(child: Child) -> str:
-    lines = [line for line in child.last_words.decode("utf-8", "replace").splitlines() if line.strip()]
-    return f"a child ended before it was ready{': ' + lines[-1].strip()[:300] if lines else ''}"

@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from relayctl.runners.cgroups import Group
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exit:
@@ -28,14 +30,21 @@ class Exit:
 class Process:
     """A started child; `channel` is our end of its private socket pair, `exit_fd` is readable once it has ended."""
 
-    __slots__ = ("_is_reaped", "_popen", "channel", "exit_fd", "outputs", "pid", "pipe_size")
+    __slots__ = ("_is_reaped", "_popen", "channel", "exit_fd", "group", "outputs", "pid", "pipe_size")
 
     def __init__(
-        self, argv: Sequence[str], channel_at: int, directory: Path, environ: Mapping[str, str], stdin: bytes | None
+        self,
+        argv: Sequence[str],
+        channel_at: int,
+        directory: Path,
+        environ: Mapping[str, str],
+        stdin: bytes | None,
+        group: Group | None = None,
     ) -> None:
         """Start `argv` with the number of the channel's descriptor put in at index `channel_at`. Raises OSError.
 
         `stdin` is what the child will find on standard input; it sits in a file, so nobody waits for it to be read.
+        `group` is the control group that it will enter, and that is killed with it.
         """
         ours, theirs = socket.socketpair()
         reads: list[int] = []
@@ -73,14 +82,20 @@ class Process:
                 os.close(fd)
         ours.setblocking(False)
         self.pid = self._popen.pid
+        self.group = group
         self._is_reaped = False
         self.channel: socket.socket = ours
         self.outputs = reads
-        self.pipe_size = _pipe_size(reads[0])
+        self.pipe_size = pipe_size(reads[0])
         self.exit_fd = _exit_descriptor(self.pid)
 
     def signal_group(self, number: signal.Signals) -> None:
-        """Signal the whole group. Safe until `reap`: an unreaped leader keeps its pid from being used again."""
+        """Signal the whole group. Safe until `reap`: an unreaped leader keeps its pid from being used again.
+
+        SIGKILL is for all of its control group, wherever in it they are.
+        """
+        if number == signal.SIGKILL and self.group is not None:
+            self.group.kill()
         if self._is_reaped:
             return
         try:
@@ -112,6 +127,17 @@ class Process:
         except OSError:
             return b""
 
+    def be_born(self, pid: int) -> None:
+        """Its pid has been told, where it was not known from the start."""
+
+    def last_words(self) -> bytes:
+        """What was printed at last in its stead, if it could not do so itself."""
+        return b""
+
+    def lost_its_parent(self) -> bool:
+        """Whether it ended because somebody who was to start it did."""
+        return False
+
     def close(self) -> None:
         """Close our descriptors."""
         self.channel.close()
@@ -140,7 +166,7 @@ def _file_with(content: bytes) -> int:
         return os.dup(file.fileno())
 
 
-def _pipe_size(fd: int) -> int:
+def pipe_size(fd: int) -> int:
     """What a pipe can hold, so that one look takes all that was written before it."""
     if not hasattr(fcntl, "F_GETPIPE_SZ"):
         return 64 * 1024

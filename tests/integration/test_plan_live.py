@@ -16,32 +16,21 @@ from support.fleet import Fleet, replace_file
 from support.schema import conforms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    import redis
-    from support.broker import BrokerFactory, PrivateBroker
+    from support.broker import BrokerFactory
 
 SECRET = "hunter2-and-more"
 HOURLY = '- {name: tick, handler: jobs.run, cron: "0 * * * *", timezone: Europe/Rome, timeout: 20s}'
 
 
 @pytest.fixture
-def fleet(broker: PrivateBroker, redis_client: redis.Redis, short_dir: Path) -> Iterator[Fleet]:
-    made = Fleet(short_dir, broker.target, broker.url)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def ask(fleet: Fleet, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
-    """Run a command on the fleet's tree and broker; nothing it says holds the secret."""
-    monkeypatch.chdir(fleet.root)
+def ask(ask: Callable[..., Answer]) -> Callable[..., Answer]:
+    """The same, and nothing it says holds the secret."""
 
     def run(*arguments: str, apps: Path | None = None) -> Answer:
-        places = ["--apps", str(apps or "apps"), "--redis", fleet.url]
-        answer = inside(capsys, *arguments, *places)
+        answer = ask(*arguments, apps=apps)
         assert SECRET not in answer.out + answer.err
-        assert "Traceback" not in answer.err
         return answer
 
     return run

@@ -99,6 +99,21 @@ def _rename() -> Plan:
     return make_plan(described({"billing": after}), running(described({"billing": before})), now=NOW)
 
 
+def _services() -> Plan:
+    serve = "services:\n  - {{name: web, entrypoint: server.py, port: {port}, replicas: {replicas}}}\n"
+    more = '  - {{name: {name}, command: ["./serve", "--level", "a value that is far too long to be shown in full"]}}\n'
+    before = {
+        "shop": sample(head=serve.format(port=3000, replicas=2) + more.format(name="gone")),
+        "grow": sample(head=serve.format(port=3000, replicas=2), name="grow"),
+    }
+    after = {
+        "shop": sample(head=serve.format(port=4000, replicas=2) + more.format(name="new")),
+        "grow": sample(head="env: {A: b}\n" + serve.format(port=3000, replicas=5), name="grow"),
+        "new": sample(head=serve.format(port=5000, replicas=3), name="new"),
+    }
+    return make_plan(described(after), running(described(before)), now=NOW)
+
+
 def _in_sync() -> Plan:
     found = described({"billing": sample(NIGHTLY)})
     return make_plan(found, running(found), now=NOW)
@@ -130,8 +145,9 @@ def test_form(case: str, golden: SnapshotAssertion) -> None:
     assert found == golden
 
 
-@pytest.mark.parametrize("case", ["refire", "rename", "in-sync", "mass-removal"])
+@pytest.mark.parametrize("case", ["refire", "rename", "in-sync", "mass-removal", "services"])
 def test_case(case: str, golden: SnapshotAssertion) -> None:
-    plan = {"refire": _refire, "rename": _rename, "in-sync": _in_sync, "mass-removal": _mass_removal}[case]()
+    cases = {"refire": _refire, "rename": _rename, "in-sync": _in_sync, "mass-removal": _mass_removal}
+    plan = (cases | {"services": _services})[case]()
     guard = removal_guard(plan)
     assert render.text(plan, replace(SETTING, guard=guard)) == golden
