@@ -6,7 +6,10 @@ the operation. A class docstring is the default message. Exit codes are assigned
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class RelayError(Exception):
@@ -112,6 +115,19 @@ class ConnectionLost(RelayError):
 
 class RequestRejected(RelayError):
     """The worker did not accept the request."""
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        help: str | None = None,  # noqa: A002
+        reason: str = "",
+        known: Sequence[str] = (),
+    ) -> None:
+        """`reason` is the word on the wire, by default the message; `known` are names that could have been given."""
+        super().__init__(message, help=help)
+        self.reason = reason or self.message
+        self.known = tuple(known)
 
 
 class NewerFormat(RelayError):

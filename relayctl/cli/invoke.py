@@ -1,9 +1,10 @@
-"""`relayctl invoke --local`: one run of a handler here, with no worker and no broker, as a developer tries one."""
+"""`relayctl invoke`: one run of a handler, in a live worker of this machine or here, outside the stream and account."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,8 +12,6 @@ from relayctl.cli.verb import verb_app
 
 if TYPE_CHECKING:
     from relayctl.cli.desk import Desk
-    from relayctl.cli.trial import Trial
-    from relayctl.runners.invocation import Ended
 
 app = verb_app()
 
@@ -28,64 +27,70 @@ def invoke(
 ) -> None:
     """Run a handler once.
 
-    A schedule's handler gets the payload of its latest firing unless --event gives another.
-    A run that fails ends with exit code 3.
+    It runs in a worker of this state directory, as that worker has the app, and leaves no trace in the fleet. A
+    schedule's handler gets the payload of its latest firing unless --event gives another. A run that fails ends with
+    exit code 3.
     """
+    from relayctl.cli import tree
     from relayctl.cli.desk import Desk, to_json
+    from relayctl.cli.eventfile import read_event_file
     from relayctl.cli.exits import Code, Ended
-    from relayctl.cli.trial import as_document
-    from relayctl.errors import UsageError
 
-    if not local:
-        raise UsageError("invoke runs a handler on this machine", help=f"relayctl invoke {target} --local")
     desk = Desk(context)
-    trial = _trial(desk, target, event)
     is_text = desk.format({"text": str, "json": str}) == "text"
-    ended = _run(desk, trial, is_text)
+    name, wanted = tree.split_target(target)
+    limit = desk.settings.max_event_bytes
+    payload = None if event is None else read_event_file(event, limit, may_be_ours=True).text
+    run = _run_here if local else _run_there
+    document = run(desk, name, wanted, payload, is_text)
+    _tell(desk, document)
     if not is_text:
-        desk.deliver({"text": str, "json": lambda: to_json(as_document(trial, ended))})
-    if ended.outcome.value != "succeeded":
+        desk.deliver({"text": str, "json": lambda: to_json(document)})
+    if document["outcome"] != "succeeded":
         raise Ended(Code.FAILURE)
 
 
-def _trial(desk: Desk, target: str, event: Path | None) -> Trial:
+def _run_here(desk: Desk, name: str, wanted: str, event: str | None, is_text: bool) -> Mapping[str, Any]:
     from relayctl.cli import tree
-    from relayctl.cli.eventfile import read_event_file
     from relayctl.cli.exits import Code, Ended
-    from relayctl.cli.trial import trial_of
+    from relayctl.cli.trial import run_trial
+    from relayctl.core.trial import trial_names, trial_of
+    from relayctl.runners.trialrun import trial_document
 
-    name, wanted = tree.split_target(target)
     now = desk.now()
     loaded = tree.load_one(desk, name, now)
     if loaded.app is None:
         tree.say_broken(desk, loaded.problems)
         raise Ended(Code.FINDINGS)
-    known = [*(schedule.name for schedule in loaded.app.schedules), *sorted(loaded.app.handlers())]
+    known = [f"{name}/{item}" for item in trial_names(loaded.app)]
     if not wanted:
-        raise tree.unknown("handler", target, [f"{name}/{item}" for item in known])
-    limit = desk.settings.max_event_bytes
-    payload = None if event is None else read_event_file(event, limit, may_be_ours=True).text
-    found = trial_of(loaded.app, loaded.directory, wanted, payload, now)
-    if found is None:
-        raise tree.unknown("schedule or handler", target, [f"{name}/{item}" for item in known])
-    return found
+        raise tree.unknown("handler", name, known)
+    trial = trial_of(loaded.app, wanted, event, now)
+    if trial is None:
+        raise tree.unknown("schedule or handler", f"{name}/{wanted}", known)
+    return trial_document(
+        trial, run_trial(trial, loaded.directory, desk.settings, lambda *line: _show(*line, is_text=is_text))
+    )
 
 
-def _run(desk: Desk, trial: Trial, is_text: bool) -> Ended:
+def _run_there(desk: Desk, name: str, wanted: str, event: str | None, is_text: bool) -> Mapping[str, Any]:
+    from relayctl.cli.callworker import call
+
+    return call(desk, name, wanted, event, lambda *line: _show(*line, is_text=is_text))
+
+
+def _show(stream: str, line: str, *, is_text: bool) -> None:
     import sys
 
-    from relayctl.cli.trial import run_trial
+    # In JSON the document holds the output, so stdout stays one document.
+    out = sys.stdout if stream == "stdout" and is_text else sys.stderr
+    out.write(f"{line}\n")
+    out.flush()
 
-    def show(stream: str, line: str) -> None:
-        # In JSON the document holds the output, so stdout stays one document.
-        out = sys.stdout if stream == "stdout" and is_text else sys.stderr
-        out.write(f"{line}\n")
-        out.flush()
 
-    ended = run_trial(trial, desk.settings, show)
-    took = f"({ended.duration_s:.2f} s)"
-    if ended.outcome.value == "succeeded":
-        desk.remark(f"{trial.label} ok {took}")
+def _tell(desk: Desk, document: Mapping[str, Any]) -> None:
+    label, took = f"{document['app']}/{document['handler']}", f"({document['duration_s']:.2f} s)"
+    if document["outcome"] == "succeeded":
+        desk.remark(f"{label} ok {took}")
     else:
-        desk.complain(f"{trial.label} {ended.outcome.value}: {ended.reason} {took}")
-    return ended
+        desk.complain(f"{label} {document['outcome']}: {document['reason']} {took}")

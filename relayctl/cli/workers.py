@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from relayctl.errors import RelayError, WorkerUnreachable
@@ -21,18 +22,24 @@ class Answer:
     outcome: Result | RelayError
 
 
+def sockets(desk: Desk) -> list[Path]:
+    """The sockets of the workers here. Raises RequestRejected when the state directory is another user's."""
+    from relayctl.host.clock import SystemClock
+    from relayctl.host.socketfile import sockets_of
+    from relayctl.host.state import StateDir
+
+    return sockets_of(StateDir(desk.settings.state_dir), SystemClock())
+
+
 def ask_all(desk: Desk, name: str, request: Mapping[str, Any], *, within_s: float) -> list[Answer]:
     """The answers of all workers here, each waited for at most `within_s`; a socket whose worker just left is skipped.
 
     Raises RequestRejected when the state directory is another user's.
     """
     from relayctl.host.client import submit
-    from relayctl.host.clock import SystemClock
-    from relayctl.host.socketfile import sockets_of
-    from relayctl.host.state import StateDir
 
     answers = []
-    for path in sockets_of(StateDir(desk.settings.state_dir), SystemClock()):
+    for path in sockets(desk):
         try:
             outcome: Result | RelayError = submit(path, name, request, within_s=within_s)
         except RelayError as error:

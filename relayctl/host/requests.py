@@ -22,7 +22,13 @@ Document = Mapping[str, Any]
 Work = Callable[[Document, threading.Event], Document]
 """Does what a request asks and answers it; the event is set when the worker stops and it should give up."""
 
+Demand = Callable[[Document], "Course"]
+"""Accepts a request that somebody else works on, or raises RequestRejected; never waits."""
+
 _STOP = object()
+_MOST_AT_ONCE = 32 * 1024
+_LINE_COSTS = 32
+"""What a line adds to a message beyond its characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,21 +42,92 @@ class Result:
     duration_s: float = 0.0
 
 
-class Job:
-    """One accepted request. Its events come in order, and of several results the first counts."""
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """What a piece of work has printed since the last time, as (stream, line)."""
 
-    def __init__(self, work: Work, request: Document) -> None:
-        self._work = work
-        self._request = request
-        self._events: queue.SimpleQueue[str | Result] = queue.SimpleQueue()
+    lines: tuple[tuple[str, str], ...]
+
+
+Happening = str | Printed | Result
+
+
+class Course:
+    """What happens to one accepted request, in order, for the one who waits. Of several results the first counts."""
+
+    def __init__(self) -> None:
+        self._events: queue.SimpleQueue[str | tuple[str, str] | Result] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._is_finished = False
+        self._is_heard = True
         self._events.put("queued")
+
+    def tell(self, event: str) -> None:
+        """It has come that far."""
+        self._events.put(event)
+
+    def print(self, stream: str, line: str) -> None:
+        """Hand over a line of output, unless nobody listens any more."""
+        if self._is_heard and not self._is_finished:
+            self._events.put((stream, line))
+
+    def finish(self, result: Result) -> bool:
+        """Give the result, unless there is one already; whether there was none."""
+        with self._lock:
+            if self._is_finished:
+                return False
+            self._is_finished = True
+        self._events.put(result)
+        return True
+
+    def leave(self) -> None:
+        """The one who waited has gone, or has its result."""
+        self._is_heard = False
+
+    def events(self, poll_s: float) -> Iterator[Happening | None]:
+        """What happens to it, the result last; None whenever nothing came for `poll_s`."""
+        while True:
+            try:
+                event = self._events.get(timeout=poll_s)
+            except queue.Empty:
+                yield None
+                continue
+            following = event if not isinstance(event, tuple) else None
+            if isinstance(event, tuple):
+                lines, following = self._lines(event)
+                yield Printed(lines)
+            if following is not None:
+                yield following
+            if isinstance(following, Result):
+                return
+
+    def _lines(self, first: tuple[str, str]) -> tuple[tuple[tuple[str, str], ...], str | Result | None]:
+        """Lines that are there already, within the size of one message, and what else came after them."""
+        lines, size = [first], len(first[1])
+        while size < _MOST_AT_ONCE:
+            try:
+                event = self._events.get_nowait()
+            except queue.Empty:
+                break
+            if not isinstance(event, tuple):
+                return tuple(lines), event
+            lines.append(event)
+            size += len(event[1]) + _LINE_COSTS
+        return tuple(lines), None
+
+
+class Job(Course):
+    """One accepted request for the queue's own executor."""
+
+    def __init__(self, work: Work, request: Document) -> None:
+        super().__init__()
+        self._work = work
+        self._request = request
 
     def run(self, cancel: threading.Event) -> None:
         """Do the work; whatever becomes of it, there is a result."""
         began = time.monotonic()
-        self._events.put("started")
+        self.tell("started")
         try:
             document = self._work(self._request, cancel)
         except RelayError as error:
@@ -63,26 +140,6 @@ class Job:
             raise
         else:
             self.finish(Result(is_ok=True, document=document, duration_s=time.monotonic() - began))
-
-    def finish(self, result: Result) -> None:
-        """Give the result, unless there is one already."""
-        with self._lock:
-            if self._is_finished:
-                return
-            self._is_finished = True
-        self._events.put(result)
-
-    def events(self, poll_s: float) -> Iterator[str | Result | None]:
-        """What happens to it, the result last; None whenever nothing came for `poll_s`."""
-        while True:
-            try:
-                event = self._events.get(timeout=poll_s)
-            except queue.Empty:
-                yield None
-                continue
-            yield event
-            if isinstance(event, Result):
-                return
 
 
 class RequestQueue:
@@ -130,7 +187,7 @@ class RequestQueue:
             self._thread.join(within_s)
         current = self._current
         if current is not None:
-            current.finish(_cancelled())
+            current.finish(cancelled())
 
     def _execute(self) -> None:
         try:
@@ -139,7 +196,7 @@ class RequestQueue:
                     self._waiting -= 1
                     is_closed = self._is_closed
                 if is_closed:
-                    job.finish(_cancelled())
+                    job.finish(cancelled())
                     continue
                 self._current = job
                 job.run(self._cancel)
@@ -157,12 +214,13 @@ class RequestQueue:
             except queue.Empty:
                 return
             if job is not _STOP:
-                job.finish(_cancelled())
+                job.finish(cancelled())
 
 
 def _failed(began: float, reason: str, help_text: str = "") -> Result:
     return Result(is_ok=False, reason=reason, help=help_text, duration_s=time.monotonic() - began)
 
 
-def _cancelled() -> Result:
+def cancelled() -> Result:
+    """The result of what was accepted and will not be begun."""
     return Result(is_ok=False, reason=CANCELLED, help="the worker is stopping; ask again when it is back")

@@ -1,7 +1,7 @@
 """The owner-only control socket of one process: accepts or refuses at once, answers questions on the spot.
 
-Work goes through the queue of `host.requests` and streams its events back. What may be asked is given by name, one
-request to a connection. Payloads are never logged.
+Work goes through the queue of `host.requests`, demands to whoever answers for them; both stream their events back.
+What may be asked is given by name, one request to a connection. Payloads are never logged.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from relayctl.errors import FileFailure, RelayError, RequestRejected
 from relayctl.host.frames import FrameError, Frames
 from relayctl.host.lock import FileLock
-from relayctl.host.requests import Document, RequestQueue, Result, Work
+from relayctl.host.requests import Course, Demand, Document, Printed, RequestQueue, Result, Work
 from relayctl.host.socketfile import GUARD, listen, owner_text, peer_uid, socket_name, sweep
 
 if TYPE_CHECKING:
@@ -30,7 +30,9 @@ Question = Callable[[Document], Document]
 MAX_REQUEST_BYTES = 1024 * 1024
 _REQUEST_WITHIN_S = 5.0
 _SEND_WITHIN_S = 5.0
-_MOST_CONNECTIONS = 32
+_STREAM_WITHIN_S = 300.0
+"""A client whose own reader rests may let a piece of output wait for so long: somebody scrolls in a pager."""
+_MOST_CONNECTIONS = 96
 _POLL_S = 0.25
 _FAREWELL_S = 2.0
 
@@ -46,6 +48,7 @@ class ControlSocket:
         *,
         questions: Mapping[str, Question],
         work: Mapping[str, Work],
+        demands: Mapping[str, Demand] | None = None,
         capacity: int = 16,
         limit: int = MAX_REQUEST_BYTES,
     ) -> None:
@@ -54,6 +57,7 @@ class ControlSocket:
         self._guard = FileLock(state.path / GUARD, clock)
         self._questions = questions
         self._work = work
+        self._demands = demands or {}
         self._limit = limit
         self._queue = RequestQueue(capacity)
         self._listener: socket.socket | None = None
@@ -162,20 +166,53 @@ class ControlSocket:
         if name in self._questions:
             frames.write(_done(_answered(self._questions[name], payload)), _SEND_WITHIN_S)
             return
-        if name not in self._work:
-            raise FrameError("unknown")
         try:
-            job = self._queue.submit(self._work[name], payload)
+            course = self._accepted(frames, name, payload)
         except RequestRejected as refusal:
-            raise FrameError(refusal.message) from None
-        for event in job.events(_POLL_S):
-            if event is None:
-                if frames.is_closed_by_peer():
-                    return
-            elif isinstance(event, Result):
-                frames.write(_done(event), _SEND_WITHIN_S)
-            else:
-                frames.write({"event": event}, _SEND_WITHIN_S)
+            known = {"known": list(refusal.known)} if refusal.known else {}
+            frames.write({"event": "rejected", "reason": refusal.reason, **known}, _SEND_WITHIN_S)
+            return
+        if course is not None:
+            try:
+                _follow(course, frames)
+            finally:
+                course.leave()
+
+    def _accepted(self, frames: Frames, name: str, payload: Document) -> Course | None:
+        """What becomes of the request from now on; None where the one who asked has gone already."""
+        if name in self._work:
+            return self._queue.submit(self._work[name], payload)
+        if name not in self._demands:
+            raise FrameError("unknown")
+        # Who gave up on a worker that was held up has asked the next one: it must not be done twice.
+        if frames.is_closed_by_peer():
+            return None
+        try:
+            return self._demands[name](payload)
+        except RequestRejected:
+            raise
+        except Exception as error:  # noqa: BLE001  its text may repeat the payload
+            frames.write(_done(_internal(error)), _SEND_WITHIN_S)
+            return None
+
+
+def _follow(course: Course, frames: Frames) -> None:
+    """Send what happens until the result, or until nobody is there to hear it."""
+    has_left = False
+    for event in course.events(_POLL_S):
+        if event is None:
+            # One that hangs up still hears whether its work was dropped or goes on.
+            if has_left:
+                return
+            if frames.is_closed_by_peer():
+                has_left = True
+                course.leave()
+        elif isinstance(event, Result):
+            frames.write(_done(event), _STREAM_WITHIN_S)
+        elif isinstance(event, Printed):
+            frames.write({"event": "output", "lines": event.lines}, _STREAM_WITHIN_S)
+        else:
+            frames.write({"event": event}, _SEND_WITHIN_S)
 
 
 def _refuse(connection: socket.socket, reason: str) -> None:
@@ -189,7 +226,11 @@ def _answered(question: Question, request: Document) -> Result:
     except RelayError as error:
         return Result(is_ok=False, reason=error.message, help=error.help or "")
     except Exception as error:  # noqa: BLE001  its text may repeat the payload
-        return Result(is_ok=False, reason=f"internal error: {type(error).__name__}")
+        return _internal(error)
+
+
+def _internal(error: Exception) -> Result:
+    return Result(is_ok=False, reason=f"internal error: {type(error).__name__}")
 
 
 def _done(result: Result) -> dict[str, Any]:

@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from relayctl.core.facts import ControlUsed, Emit
 from relayctl.core.health import HealthReport, State
-from relayctl.errors import UsageError
+from relayctl.errors import RequestRejected, UsageError
 from relayctl.host.http import HttpServer, Request, Response, Route
-from relayctl.host.socket import ControlSocket
+from relayctl.host.socket import MAX_REQUEST_BYTES, ControlSocket
 
 if TYPE_CHECKING:
     import threading
 
     from relayctl.host.clock import Clock
-    from relayctl.host.requests import Document
+    from relayctl.host.requests import Course, Document
     from relayctl.host.state import StateDir
     from relayctl.worker.health import Vitals
+    from relayctl.worker.invoker import Invoker
     from relayctl.worker.metrics import Metrics
     from relayctl.worker.worker import Worker
 
@@ -38,6 +39,7 @@ class Control:
         vitals: Vitals,
         state: StateDir,
         *,
+        invoker: Invoker,
         http: str | None,
         metrics: Metrics | None,
         clock: Clock,
@@ -48,12 +50,15 @@ class Control:
         self._vitals = vitals
         self._metrics = metrics
         self._emit = emit
+        self._invoker = invoker
         self._socket = ControlSocket(
             state,
             worker.token,
             clock,
             questions={"health": self._health},
             work={"reconcile": self._reconcile},
+            demands={"invoke": self._invoke},
+            limit=max(MAX_REQUEST_BYTES, invoker.largest_request),
         )
         self._http = None if http is None else HttpServer(http, self._routes())
         if self._http is not None:
@@ -88,10 +93,20 @@ class Control:
     def _health(self, _request: Document) -> Document:
         return self._vitals.report().to_json()
 
+    def _invoke(self, request: Document) -> Course:
+        try:
+            return self._invoker.submit(request)
+        except RequestRejected as refusal:
+            # Before the first pass is done there are no apps, which must not be taken for an answer.
+            if refusal.reason == "no-app" and self._vitals.state is State.STARTING:
+                raise RequestRejected("starting") from None
+            raise
+
     def _reconcile(self, request: Document, _cancel: threading.Event) -> Document:
         """Look at the source as soon as possible; consent to held removals first where it is given."""
         asked = request.get("accept_removals")
         accepted = None if asked is None else self._consent(asked)
+        replicated = None if accepted is None else self._worker.confirm_replicas()
         self._worker.reconcile()
         reconciler = self._worker.reconciler
         self._emit(
@@ -103,6 +118,7 @@ class Control:
             "worker": self._worker.id,
             "revision": reconciler.revision,
             "accepted": accepted,
+            "replicated": replicated,
             "held": "" if accepted else self._worker.held_removal,
             "broken": list(reconciler.broken_names),
             "source_lost": reconciler.is_source_lost,

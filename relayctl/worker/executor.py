@@ -10,23 +10,29 @@ import os
 import selectors
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from relayctl.core.facts import Emit, LoopFailed, OutputLine, RunStarted
-from relayctl.core.lifecycle import Claim
+from relayctl.core.facts import Emit, ImportsUnshared, LoopFailed, OutputLine, RunStarted
+from relayctl.core.lifecycle import Claim, run_variables
 from relayctl.core.occurrence import instant_from_text, instant_text
-from relayctl.runners.invocation import Ended, Outcome, Run
-from relayctl.runners.pool import Pool, Settled
+from relayctl.errors import UsageError
+from relayctl.runners.cgroups import NOTHING, Delegation
+from relayctl.runners.deployed import Settled
+from relayctl.runners.invocation import Ended, Outcome, Run, Telling
+from relayctl.runners.pool import Pool
+from relayctl.worker.guests import Guests, Turns
 
 if TYPE_CHECKING:
     from relayctl.host.clock import Clock
     from relayctl.runners.build import Build
 
 _LONGEST_WAIT_S = 1.0
+SILENT_S = 1.0
+"""A run is not asked for its output before it has run for so long: most end within it, and their end tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,15 @@ class Finished:
     ended: Ended
     started_ms: int
     finished_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """A claim whose run goes on, and what it has printed so far. `started_ms` is a wall time."""
+
+    claim: Claim
+    telling: Telling
+    started_ms: int
 
 
 class Executor:
@@ -51,6 +66,7 @@ class Executor:
         max_children: int,
         base_environ: Mapping[str, str],
         on_change: Callable[[], None],
+        delegation: Delegation = NOTHING,
     ) -> None:
         """`on_change` is called when something ended or capacity grew; it must not block."""
         self._clock = clock
@@ -64,6 +80,7 @@ class Executor:
             self._line,
             max_children=max_children,
             base_environ=base_environ,
+            delegation=delegation,
         )
         self._lock = threading.Lock()
         self._orders: deque[Callable[[], None]] = deque()
@@ -72,8 +89,16 @@ class Executor:
         self._claims: dict[str, Claim] = {}
         self._finished: deque[Finished] = deque()
         self._over: set[str] = set()
+        self._printed: dict[str, Printed] = {}
+        self._known: dict[str, int] = {}
         self._settled: deque[Settled] = deque()
         self._apps: tuple[str, ...] = ()
+        self._foreign: frozenset[str] = frozenset()
+        self._turns = Turns()
+        self.guests = Guests(self.wake)
+        """What somebody on this machine asked for: it runs here beside the claims, and is none of them."""
+        self.unable: tuple[str, ...] = ()
+        """Apps that cannot be run here: no child of them can be had now, or their runtime is not there at all."""
         self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._selector.register(self._wake_reader, selectors.EVENT_READ, self._drain_wakeups)
         self._is_over = False
@@ -83,9 +108,11 @@ class Executor:
     def reserve(self, app: str, most: int) -> int:
         """Take up to `most` places of an app that can start a run at once; how many were free."""
         with self._lock:
-            free = max(0, min(most, self._capacity.get(app, 0) - self._reserved.get(app, 0)))
+            kept = self._turns.kept_for_guest(app, is_waiting=self.guests.is_waiting(app))
+            free = max(0, min(most, self._capacity.get(app, 0) - self._reserved.get(app, 0) - kept))
             if free:
                 self._reserved[app] = self._reserved.get(app, 0) + free
+                self._turns.took_stream(app)
             return free
 
     def give_back(self, app: str, count: int) -> None:
@@ -93,6 +120,19 @@ class Executor:
         if count:
             with self._lock:
                 self._reserved[app] = max(0, self._reserved.get(app, 0) - count)
+            if self.guests.is_waiting(app):
+                self.wake()
+
+    def starve(self, apps: Collection[str]) -> None:
+        """These apps, and no others, may have more due work than places: guests leave them every other one."""
+        with self._lock:
+            self._turns.starve(apps)
+        if self.guests.apps():
+            self.wake()
+
+    def is_foreign(self, app: str) -> bool:
+        """Whether this worker has no runtime for the app."""
+        return app in self._foreign
 
     def submit(self, claims: Sequence[Claim]) -> None:
         """Start these claims; each uses up one reserved place of its app."""
@@ -130,6 +170,15 @@ class Executor:
             finished, self._finished = list(self._finished), deque()
         return finished
 
+    def gather_output(self) -> None:
+        """Note what runs of a second or more have printed since they were last asked; `take_printed` gives it out."""
+        self._order(self._gather_output)
+
+    def take_printed(self, most: int) -> list[Printed]:
+        """Up to `most` of what was gathered, the longest waiting first."""
+        with self._lock:
+            return [self._printed.pop(key) for key in list(self._printed)[:most]]
+
     def take_settled(self) -> list[Settled]:
         """Which builds serve now, and which were refused."""
         with self._lock:
@@ -139,7 +188,7 @@ class Executor:
     def is_busy(self) -> bool:
         """Whether a run has not ended yet, or is about to start."""
         with self._lock:
-            return any(key not in self._over for key in self._claims)
+            return bool(self.guests.count()) or any(key not in self._over for key in self._claims)
 
     def running(self) -> list[Claim]:
         """Claims whose end has not been taken yet, those that are about to start included."""
@@ -155,6 +204,7 @@ class Executor:
 
     def close(self) -> None:
         """Let the loop end: what still runs is killed."""
+        self.guests.close()
         self._is_over = True
         self.wake()
 
@@ -176,24 +226,28 @@ class Executor:
         finally:
             self._pool.close()
             self._collect()
+            self.guests.abandon()
             self._on_change()
 
     def _turn(self) -> None:
         while self._orders:
             self._orders.popleft()()
         self._collect()
+        self._serve_guests()
         self._pool.turn(_LONGEST_WAIT_S if not self._orders else 0.0)
         self._collect()
 
     def _collect(self) -> None:
         """Publish what ended and what could start now, and say so if either is news."""
-        ended = self._pool.take_ended()
+        ended = [item for item in self._pool.take_ended() if not self.guests.end(item)]
         settled = self._pool.take_settled()
         now, now_ms = self._clock.monotonic(), int(self._clock.time() * 1000)
         with self._lock:
             for item in ended:
                 claim = self._claims[item.run.key]
                 self._over.add(item.run.key)
+                self._known.pop(item.run.key, None)
+                self._printed.pop(item.run.key, None)
                 self._finished.append(
                     Finished(
                         claim=claim,
@@ -206,8 +260,49 @@ class Executor:
             capacity = {app: self._pool.capacity(app) for app in self._apps}
             has_grown = any(free > self._capacity.get(app, 0) for app, free in capacity.items())
             self._capacity = capacity
+            self.unable = (*self._pool.unable(), *self._foreign)
+        for app, reason in self._pool.take_unshared():
+            self._emit(ImportsUnshared(app=app, reason=reason))
         if ended or settled or has_grown:
             self._on_change()
+
+    def _serve_guests(self) -> None:
+        for app in self.guests.apps():
+            while self._has_place_for_guest(app) and (run := self.guests.begin(app)) is not None:
+                self._start_guest(run)
+        for app in self.guests.running_apps():
+            # One that waits for its child is in nobody's ready set: without this no claimer would ask for the child.
+            self._pool.demand(app, 0)
+
+    def _start_guest(self, run: Run) -> None:
+        try:
+            self._pool.start(run)
+        except Exception as error:
+            self.guests.lose(run, error)
+            raise
+
+    def _has_place_for_guest(self, app: str) -> bool:
+        """Take a place for a guest, if its turn has come. An app that is not here is refused by the pool."""
+        if app not in self._apps:
+            return True
+        places = self._pool.places(app)
+        with self._lock:
+            if places - self._reserved.get(app, 0) - self._turns.kept_for_stream(app) <= 0:
+                return False
+            self._capacity[app] = max(0, self._capacity.get(app, 0) - 1)
+            self._turns.took_guest(app)
+        return True
+
+    def _gather_output(self) -> None:
+        now, now_ms = self._clock.monotonic(), int(self._clock.time() * 1000)
+        told = self._pool.tellings(self._known, since=now - SILENT_S)
+        with self._lock:
+            for telling in told:
+                claim = self._claims.get(telling.key)
+                if claim is not None:
+                    self._known[telling.key] = telling.printed
+                    started_ms = now_ms - int((now - telling.started_at) * 1000)
+                    self._printed[telling.key] = Printed(claim, telling, started_ms)
 
     def _order(self, order: Callable[[], None]) -> None:
         self._orders.append(order)
@@ -219,11 +314,22 @@ class Executor:
                 pass
 
     def _deploy(self, build: Build) -> None:
-        self._pool.deploy(build)
+        try:
+            self._pool.deploy(build)
+        except UsageError as error:
+            with self._lock:
+                self._settled.append(Settled(build.app, build.revision, False, error.message))
+            # A build before it goes on, and another worker may have what this one lacks.
+            self._foreign |= {build.app} - set(self._apps)
+            return
+        self._foreign -= {build.app}
         self._apps = tuple({*self._apps, build.app})
 
     def _retire(self, app: str) -> None:
         self._pool.retire(app)
+        with self._lock:
+            self._turns.took_stream(app)
+        self._foreign -= {app}
         self._apps = tuple(name for name in self._apps if name != app)
 
     def _start(self, claim: Claim) -> None:
@@ -250,13 +356,22 @@ class Executor:
             app=claim.app,
             handler=claim.descriptor.handler,
             stdin=claim.payload().encode(),
-            variables=variables_of(claim, instant_text(deadline.replace(microsecond=0))),
+            variables=run_variables(
+                app=claim.app,
+                handler=claim.descriptor.handler,
+                attempt=claim.attempt,
+                message=claim.message,
+                deadline=instant_text(deadline.replace(microsecond=0)),
+                schedule=claim.descriptor.schedule,
+                firing=claim.occurrence,
+            ),
             timeout_s=timeout.total_seconds(),
             label=f"{claim.app}/{claim.descriptor.handler}@{claim.message}",
             timeout_from=claim.descriptor.timeout_from,
         )
 
     def _line(self, run: Run, stream: str, line: str) -> None:
+        self.guests.print(run, stream, line)
         self._emit(OutputLine(label=run.label, stream=stream, line=line))
 
 
@@ -264,22 +379,6 @@ def scheduled_at(claim: Claim) -> datetime | None:
     """The instant that an occurrence's claim is for."""
     text = claim.scheduled_at
     return instant_from_text(text) if text else None
-
-
-def variables_of(claim: Claim, deadline: str) -> dict[str, str]:
-    """The RELAY_* variables of a run."""
-    variables = {
-        "RELAY_APP": claim.app,
-        "RELAY_HANDLER": claim.descriptor.handler,
-        "RELAY_ATTEMPT": str(claim.attempt),
-        "RELAY_MESSAGE_ID": claim.message,
-        "RELAY_DEADLINE": deadline,
-    }
-    if claim.descriptor.schedule is not None:
-        variables["RELAY_SCHEDULE"] = claim.descriptor.schedule
-    if claim.occurrence is not None:
-        variables["RELAY_OCCURRENCE_ID"], variables["RELAY_SCHEDULED_AT"] = claim.occurrence
-    return variables
 
 
 def is_charged(ended: Ended) -> bool:

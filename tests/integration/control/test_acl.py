@@ -17,7 +17,7 @@ from relayctl.store.connect import connect
 
 DOCS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 STORE = ROOT / "relayctl" / "store"
-_NO_COMMANDS = {"pipeline", "execute", "close"}
+_NO_COMMANDS = {"pipeline", "execute", "execute_command", "close"}
 _OTHER_NAMES = {"delete": "del", "xpending_range": "xpending", "eval_ro": "eval_ro"}
 
 
@@ -44,6 +44,8 @@ def _client_commands() -> set[str]:
     for path in STORE.glob("*.py"):
         text = path.read_text()
         methods |= set(re.findall(r"(?:client|pipeline)\.([a-z_]+)\(", text))
+        # Those that are spelled out, for a pipeline or behind a script.
+        methods |= {name.lower() for name in re.findall(r'\("([A-Z]{3,})",', text)}
         # A pipeline that is a transaction is wrapped by the library.
         methods |= {"multi", "exec"} if "pipeline(transaction=True)" in text or "pipeline()" in text else set()
     return {_OTHER_NAMES.get(name, name.replace("_", "|")) for name in methods - _NO_COMMANDS}

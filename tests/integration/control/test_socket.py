@@ -54,7 +54,7 @@ def test_events_stream_back_and_the_result_comes_last(desk: Any) -> None:
 def test_a_question_is_answered_while_work_runs(desk: Any, in_background: InBackground) -> None:
     made = desk.open()
     outcome = in_background(lambda: submit(made.path, "wait", {"n": 1}))
-    assert desk.begun.acquire(timeout=5)
+    assert desk.begun.acquire(timeout=30)
     assert submit(made.path, "echo", {"a": [1]}, within_s=5).document == {"got": {"a": [1]}}
     desk.gate.set()
     await_fact(lambda: outcome, "the work never ended")
@@ -79,7 +79,7 @@ def test_work_runs_one_by_one_in_the_order_of_acceptance(desk: Any, in_backgroun
 def test_a_full_queue_refuses_at_once_and_forgets_nothing(desk: Any, in_background: InBackground) -> None:
     made = desk.open(capacity=2)
     running = in_background(lambda: submit(made.path, "wait", {"n": 0}))
-    assert desk.begun.acquire(timeout=5)
+    assert desk.begun.acquire(timeout=30)
     waiting = []
     for n in (1, 2):
         queued = threading.Event()
@@ -111,7 +111,7 @@ def test_closing_refuses_work_cancels_what_waits_and_lets_the_running_one_end(
 ) -> None:
     made = desk.open()
     running = in_background(lambda: submit(made.path, "wait", {"n": 0}))
-    assert desk.begun.acquire(timeout=5)
+    assert desk.begun.acquire(timeout=30)
     queued = threading.Event()
     waiting = in_background(lambda: submit(made.path, "wait", {"n": 1}, lambda _: queued.set()))
     assert queued.wait(5)
@@ -129,7 +129,7 @@ def test_closing_refuses_work_cancels_what_waits_and_lets_the_running_one_end(
 def test_a_stop_answers_for_work_that_does_not_end(desk: Any, in_background: InBackground) -> None:
     made = desk.open()
     running = in_background(lambda: submit(made.path, "wait", {"n": 0, "stubborn": True}))
-    assert desk.begun.acquire(timeout=5)
+    assert desk.begun.acquire(timeout=30)
     made.stop(within_s=0.2)
     await_fact(lambda: running, "the client was left waiting")
     assert running[0].reason == "cancelled"
@@ -142,7 +142,7 @@ def test_a_client_that_left_costs_neither_its_work_nor_the_next(desk: Any) -> No
     with socket.socket(socket.AF_UNIX) as raw:
         raw.connect(str(made.path))
         raw.sendall(frame({"path": "wait", "request": {"n": 1}}))
-        assert desk.begun.acquire(timeout=5)
+        assert desk.begun.acquire(timeout=30)
     desk.gate.set()
     assert submit(made.path, "wait", {"n": 2}).is_ok
     assert desk.done == [1, 2]
@@ -288,7 +288,11 @@ def tell(call):
         print(type(error).__name__, error.message)
 state, path = Path(sys.argv[1]), Path(sys.argv[2])
 if sys.argv[3] == "raw":
-    raw = socket.socket(socket.AF_UNIX); raw.connect(str(path)); raw.sendall(frame({"path": "echo", "request": {}}))
+    raw = socket.socket(socket.AF_UNIX); raw.connect(str(path))
+    try:
+        raw.sendall(frame({"path": "echo", "request": {}}))
+    except BrokenPipeError:
+        pass  # it was quicker to refuse
     print(raw.makefile().readline())
 else:
     tell(lambda: submit(path, "echo", {}))

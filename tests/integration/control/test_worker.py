@@ -70,7 +70,7 @@ def _failed(report: dict[str, Any]) -> set[str]:
 def _get(address: str, path: str, method: str = "GET") -> tuple[int, bytes]:
     request = urllib.request.Request(f"http://{address}{path}", method=method)
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=30) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         with error:
@@ -179,7 +179,7 @@ def test_an_interrupted_wait_ends_at_once_and_says_so(fleet: Fleet, state: Path)
         with silent.accept()[0] as asked:
             assert json.loads(asked.recv(1000))["path"] == "reconcile"
             waiting.send_signal(signal.SIGINT)
-            out, err = waiting.communicate(timeout=10)
+            out, err = waiting.communicate(timeout=30)
     assert (waiting.returncode, out, err) == (130, b"", b"interrupted\n")
 
 
