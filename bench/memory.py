@@ -6,14 +6,17 @@ import argparse
 import json
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from support.accountload import Load
+from support.storedesk import T0_MS, Desk, attempt
 
 from relayctl.broker.supervise import EmbeddedBroker
+from relayctl.core.output import MOST_ATTEMPTS, MOST_BYTES, output_of
 from relayctl.host.clock import SystemClock
 from relayctl.host.state import StateDir
 from relayctl.store.connect import connect
@@ -46,6 +49,32 @@ def measure(client: Any, seconds: int, days: float, name: str) -> dict[str, Any]
     }
 
 
+def measure_output(client: Any, handlers: int = 10, attempts: int = 60, size: int = 2048) -> dict[str, Any]:
+    """Handlers that print: what is kept of their attempts, what it is counted as, and what it costs the broker."""
+    desk = Desk(client, "output")
+    keys, text = desk.keys, "x" * size
+    for number in range(handlers):
+        handler = f"jobs.handler{number}"
+        for made in range(attempts):
+            claim = desk.claimed(desk.enter(("shop", handler)), slot=handler, token=f"{number}.{made}")
+            kept = replace(output_of(claim, worker="w1", started_ms=T0_MS), text=text, outcome="succeeded")
+            desk.invocations.end([(claim, replace(attempt(), output=kept))], T0_MS + made)
+    owners = [keys.output_of_handler("shop", f"jobs.handler{number}") for number in range(handlers)]
+    assert all(client.zcard(owner) == min(attempts, MOST_ATTEMPTS) for owner in owners)
+    counted = int(client.hget(keys.output_texts, "bytes"))
+    used = sum(client.memory_usage(key, samples=0) for key in (keys.output_texts, keys.output_times, *owners))
+    assert used <= counted, (used, counted)
+    entries = client.zcard(keys.output_times)
+    return {
+        "printed_by": handlers,
+        "attempts_kept": entries,
+        "counted_bytes": counted,
+        "used_bytes": used,
+        "used_bytes_beside_text": round(used / entries - size, 1),
+        "counted_at_most_mb": MOST_BYTES // 2**20,
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--days", type=float, default=7.0, help="how long the minutely schedule lives")
@@ -61,6 +90,7 @@ def main() -> None:
                 measure(client, 1, asked.fast_days, "every-second"),
             ]
             assert rows[0]["extrapolated_mb"] < 2048
+            rows.append(measure_output(client))
             print(json.dumps(rows, indent=2))
         finally:
             client.close()

@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from relayctl.core.definition import is_newer_spec
 from relayctl.core.description import describe_app
 from relayctl.core.diff import Plan, make_plan
 from relayctl.core.occurrence import from_epoch
@@ -19,7 +20,7 @@ from relayctl.errors import NoBroker, NoTemplates
 
 # The broker's client is slow to import, so what needs it is imported where a broker is asked.
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import redis
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from relayctl.store.fleet import WorkerRecord
     from relayctl.store.inquiry import Fate, Inquiry, Past
     from relayctl.store.keys import Keys
+    from relayctl.store.logs import Logs
     from relayctl.store.orders import Orders, Paused, Resumed, Started
     from relayctl.store.server import ServerFacts
     from relayctl.store.target import Target
@@ -38,15 +40,20 @@ if TYPE_CHECKING:
 
 
 MOST_CLOCK_DIFFERENCE = timedelta(seconds=1)
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where to look: an explicit broker URL, or the embedded broker of a state directory; and the namespace."""
+    """Where to look: an explicit broker URL, or the embedded broker of a state directory; and the namespace.
+
+    Orders wait until `min_replica_acks` replicas hold them, and say whether that was so.
+    """
 
     redis_url: str | None
     state_dir: Path
     namespace: str = "relay"
+    min_replica_acks: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +68,8 @@ class Observation:
     workers: tuple[WorkerRecord, ...]
     running: Running
     backlog: int
+    newer: tuple[str, ...] = ()
+    """What was written by a newer relayctl and cannot be judged here, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,14 +154,24 @@ def plan(
     )
 
 
-def checks(observation: Observation) -> tuple[str, ...]:
-    """What is wrong, or will be, with the broker, the clocks and the versions of the workers; in words."""
+def checks(observation: Observation, *, min_replica_acks: int = 0) -> tuple[str, ...]:
+    """What is wrong, or will be, with the broker, the clocks and the versions of the workers; in words.
+
+    `min_replica_acks` replicas must hold a publication before it counts.
+    """
     found = []
     server = observation.server
     if server.is_evicting:
         found.append(
             f"broker    maxmemory-policy is {server.maxmemory_policy}: under memory pressure an instant may run twice; "
             "set it to noeviction"
+        )
+    if server.is_replica:
+        found.append("broker    it is a read-only replica, and takes no work; --redis should lead to its primary")
+    if server.replicas < min_replica_acks:
+        found.append(
+            f"broker    {server.replicas} of {min_replica_acks} replicas are in step: publications stay in the outbox "
+            "until enough acknowledge (RELAYCTL_MIN_REPLICA_ACKS)"
         )
     if abs(observation.clock_ahead) > MOST_CLOCK_DIFFERENCE:
         seconds = observation.clock_ahead.total_seconds()
@@ -166,8 +185,21 @@ def checks(observation: Observation) -> tuple[str, ...]:
     ):
         if len(versions) > 1:
             found.append(f"{what:<9} live workers differ: {', '.join(sorted(versions))}")
+    found += [f"newer     {words}" for words in observation.newer]
     found += [f"worker    {worker.id}: {note}" for worker in observation.workers for note in worker.notes]
     return tuple(found)
+
+
+def limits_not_kept(declared: Mapping[str, Collection[str]], workers: Iterable[WorkerRecord]) -> str:
+    """Which resource limits of these (their names by app) some of the workers keep for no app, in words or empty."""
+    unable = {limit for worker in workers for limit in worker.unenforced}
+    lacking = {name: unable.intersection(limits) for name, limits in declared.items()}
+    names = sorted(name for name, limits in lacking.items() if limits)
+    if not names:
+        return ""
+    limits = " and ".join(sorted({limit for found in lacking.values() for limit in found}))
+    more = f" and {len(names) - _MOST_NAMED} more apps" if len(names) > _MOST_NAMED else ""
+    return f"{limits} of resources are not enforced on every live worker: {', '.join(names[:_MOST_NAMED])}{more}"
 
 
 @contextmanager
@@ -179,7 +211,7 @@ def orders(place: Place, clock: Clock) -> Iterator[Orders]:
 
     client = connect(_target(place, clock), client_name="relayctl-orders")
     try:
-        yield Orders(client, Keys(place.namespace))
+        yield Orders(client, Keys(place.namespace), place.min_replica_acks)
     finally:
         client.close()
 
@@ -237,6 +269,20 @@ def why(place: Place, clock: Clock, app: str, schedule: str, wanted: datetime | 
 
 
 @contextmanager
+def logs(place: Place, clock: Clock) -> Iterator[Logs]:
+    """A connection on which runs and their kept output are looked at, again while they go on. Raises as `observe`."""
+    from relayctl.store.connect import connect
+    from relayctl.store.keys import Keys
+    from relayctl.store.logs import Logs
+
+    client = connect(_target(place, clock), client_name="relayctl-logs")
+    try:
+        yield Logs(client, Keys(place.namespace))
+    finally:
+        client.close()
+
+
+@contextmanager
 def _inquiry(place: Place, clock: Clock) -> Iterator[Inquiry]:
     from relayctl.store.connect import connect
     from relayctl.store.inquiry import Inquiry
@@ -268,7 +314,16 @@ def _observe(client: redis.Redis, target: Target, namespace: str, clock: Clock) 
     server = check_server(client)
     offset = measure_offset(client, clock)
     broker_time = clock.monotonic() + offset
-    live = tuple(record for record in fleet.records() if broker_time * 1000 - record.beat_ms < LIVE_MS)
+    records, unreadable = fleet.survey()
+    live = tuple(record for record in records if broker_time * 1000 - record.beat_ms < LIVE_MS)
+    described = fleet.descriptions(record.id for record in live)
+    registry, stream = _registry(client, keys), Stream(client, keys)
+    newer = _newer_words(
+        [worker for worker, beat_ms in unreadable.items() if broker_time * 1000 - beat_ms < LIVE_MS],
+        sorted({app for apps in described.values() for app, item in apps.items() if item is None}),
+        [f"{app}/{schedule}" for (app, schedule), entry in registry.items() if is_newer_spec(entry.spec)],
+        stream.parked(),
+    )
     return Observation(
         broker=target.display,
         server=server,
@@ -277,13 +332,29 @@ def _observe(client: redis.Redis, target: Target, namespace: str, clock: Clock) 
         mode=fleet.mode(),
         workers=live,
         running=Running(
-            workers=fleet.running(record.id for record in live),
-            registry=_registry(client, keys),
+            workers={
+                worker: {app: item for app, item in apps.items() if item is not None}
+                for worker, apps in described.items()
+            },
+            registry=registry,
             partial=frozenset(record.id for record in live if record.is_partial),
             cap=min((timedelta(seconds=each.max_timeout_s) for each in live if each.max_timeout_s), default=None),
         ),
-        backlog=Stream(client, keys).backlog(),
+        backlog=stream.backlog(),
+        newer=newer,
     )
+
+
+def _newer_words(
+    workers: Sequence[str], apps: Sequence[str], definitions: Sequence[str], messages: int
+) -> tuple[str, ...]:
+    said = (
+        (len(workers), "live worker", f"({', '.join(workers)}): what it runs is not known here"),
+        (len(apps), "description", f"(of {', '.join(apps)}): not compared"),
+        (len(definitions), "definition", f"(of {', '.join(sorted(definitions)[:5])}): not judged here"),
+        (messages, "message", "that only a newer worker can run"),
+    )
+    return tuple(f"{count:,} {noun}{'' if count == 1 else 's'} {more}" for count, noun, more in said if count)
 
 
 def _registry(client: redis.Redis, keys: Keys) -> dict[Name, RunningSchedule]:

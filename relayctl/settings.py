@@ -82,6 +82,8 @@ class Settings:
     max_event_bytes: int
     catch_up_horizon: timedelta
     min_replica_acks: int
+    keep_outputs: int
+    keep_output_bytes: int
     log_format: str
     color: str
     config: Path | None
@@ -361,6 +363,10 @@ _ROWS = (
             show=format_duration, help="how far back a missed firing is still caught up"),
     Setting(key="min_replica_acks", flag="--min-replica-acks", default="0", parse=_count(0, 16), metavar="N",
             help="replicas that must hold a publication before it counts"),
+    Setting(key="keep_outputs", flag="--keep-outputs", default="50", parse=_count(0, 1000), metavar="N",
+            help="attempts of a schedule or event handler whose output is kept; 0 keeps none"),
+    Setting(key="keep_output_bytes", flag="--keep-output-bytes", default="268435456",
+            parse=_count(1024 * 1024, 64 * 1024**3), metavar="N", help="bytes of output kept in the broker, in all"),
 )  # fmt: skip
 SETTINGS: Mapping[str, Setting] = {row.key: row for row in _ROWS}
 """The table, by key, in the order in which it is shown."""

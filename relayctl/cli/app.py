@@ -38,6 +38,7 @@ VERBS: Mapping[str, str] = {
     "status": "Show the live fleet: what is in sync, what is healthy, and who runs it.",
     "history": "Show how firings and event runs ended.",
     "why": "Say what became of a firing.",
+    "logs": "Show what past runs printed, and what a running one prints.",
     "pause": "Pause a schedule in the whole fleet.",
     "resume": "End a schedule's pause.",
     "trigger": "Run a schedule now.",

@@ -100,6 +100,15 @@ class Desk:
             raise UsageError(f'no format "{wanted}" here; {_there(names)}', help=hint)
         return wanted
 
+    @property
+    def writes_files(self) -> bool:
+        """Whether the output is asked for in a file."""
+        return bool(self._given.get("output_file") or self._given.get("json_file"))
+
+    def tell(self, text: str, *, is_json: bool = False) -> None:
+        """Print a piece of an output that goes on."""
+        _print(text if self.look.is_unicode else _plain(text, is_json=is_json))
+
     def deliver(self, renderings: Renderings) -> None:
         """Print the output in the format asked for, or write it to the files asked for."""
         wanted = self.format(renderings)

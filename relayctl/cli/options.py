@@ -20,6 +20,7 @@ FORMATS: Mapping[str, tuple[str, ...]] = {
     "validate": ("text", "concise", "json", "github"),
     "rule": ("text", "json", "markdown"),
     "plan": ("text", "json", "jsonl", "markdown"),
+    "logs": ("text", "json", "jsonl"),
     "schema": ("json",),
     "config": ("text", "json", "markdown"),
     "completion": ("text",),

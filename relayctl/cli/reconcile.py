@@ -29,6 +29,7 @@ def reconcile(
     """
     from relayctl.cli.desk import Desk, to_json
     from relayctl.cli.exits import harmless
+    from relayctl.cli.fleet import warn_unreplicated
     from relayctl.cli.workers import ask_all, no_worker
 
     desk = Desk(context)
@@ -41,6 +42,8 @@ def reconcile(
         "text": lambda: harmless("".join(f"{_line(document)}\n" for document in documents)),
         "json": lambda: to_json({"v": 1, "workers": documents}),
     })  # fmt: skip
+    if any(document.get("replicated") is False for document in documents):
+        warn_unreplicated(desk, replicated=False)
     _raise_failure(answers, is_consent=accept_removals is not None)
 
 

@@ -33,7 +33,10 @@ def deliver(desk: Desk, runs: Sequence[tuple[Started, RunState | None]]) -> None
     """Print what was started and, where it was waited for, how it ended; a bad end becomes the exit code."""
     from relayctl.cli.desk import to_json
     from relayctl.cli.exits import Code, Ended, harmless
+    from relayctl.cli.fleet import warn_unreplicated
 
+    if any(started.replicated is False for started, _ in runs):
+        warn_unreplicated(desk, replicated=False)
     documents = [_document(*run) for run in runs]
     desk.deliver({
         "text": lambda: harmless("".join(f"{line}\n" for run in runs for line in _lines(*run))),
@@ -67,6 +70,7 @@ def _document(started: Started, state: RunState | None) -> dict[str, Any]:
         "id": started.id,
         "message": started.message,
         "is_new": started.is_new,
+        "replicated": started.replicated,
     }
     if state is not None:
         document |= {

@@ -35,7 +35,8 @@ def status(
     from relayctl.render import status as render
 
     desk = Desk(context)
-    shown = _status(api.observe(place_of(desk.settings), SystemClock()), desk.now())
+    place = place_of(desk.settings)
+    shown = _status(api.observe(place, SystemClock()), desk.now(), acks=desk.settings.min_replica_acks)
     desk.deliver({
         "text": lambda: harmless(
             render.text(shown, width=desk.look.width, with_workers=workers, with_counts=counts, with_checks=check)
@@ -46,12 +47,14 @@ def status(
         raise Ended(Code.CHANGES)
 
 
-def _status(observation: Observation, now: datetime) -> Status:
+def _status(observation: Observation, now: datetime, *, acks: int) -> Status:
     from relayctl import api
     from relayctl.core.standing import standings
     from relayctl.render.status import Status
 
     broken = {worker.id: worker.broken for worker in observation.workers}
+    settings = {name: app.settings for apps in observation.running.workers.values() for name, app in apps.items()}
+    declared = {name: [limit for limit in ("cpus", "pids") if found.get(limit)] for name, found in settings.items()}
     return Status(
         now=now,
         broker=f"{observation.broker} · {observation.server.flavour} {observation.server.version_text}",
@@ -60,7 +63,9 @@ def _status(observation: Observation, now: datetime) -> Status:
         backlog=observation.backlog,
         workers=tuple(_worker(record, observation, now) for record in observation.workers),
         schedules=standings(observation.running, broken, now),
-        checks=api.checks(observation),
+        checks=api.checks(observation, min_replica_acks=acks),
+        limits=api.limits_not_kept(declared, observation.workers),
+        newer=observation.newer,
     )
 
 
@@ -82,4 +87,5 @@ def _worker(record: WorkerRecord, observation: Observation, now: datetime) -> Wo
         source=record.source,
         notes=record.notes,
         is_publishing=record.is_publishing,
+        services=record.services,
     )

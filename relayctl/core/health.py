@@ -12,6 +12,8 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any
 
+from relayctl.core.servicestanding import ServiceStanding
+
 BEAT_LIMIT_S = 15.0
 """A loop without a sign of life for longer hangs: all its waits, those for a silent broker included, are shorter."""
 RECONCILER_BEAT_LIMIT_S = 60.0
@@ -19,6 +21,8 @@ RECONCILER_BEAT_LIMIT_S = 60.0
 PASS_LIMIT_S: Mapping[str, float] = {"scheduler": 5.0, "claimer": 10.0, "consumer": 10.0, "reconciler": 10.0}
 """A loop whose last complete pass is older does not keep up; the reconciler is given its interval on top."""
 CLOCK_LIMIT_S = 5.0
+OUTBOX_LIMIT_S = 60.0
+"""A firing may wait so long in the outbox for its answer; the retrier's first three rounds take less."""
 OVERDUE_GRACE_S = 10.0
 """A firing that is due may take this long into the stream: retries and lower ranks act a little later."""
 
@@ -68,6 +72,10 @@ class Signs:
     clock_difference: timedelta | None = None
     overdue: Sequence[str] = ()
     overdue_by: timedelta = timedelta()
+    outbox_rows: int = 0
+    outbox_age: timedelta | None = None
+    """How long the oldest row that can be published has waited."""
+    outbox_trouble: str | None = None
     source: str = ""
     is_source_lost: bool = False
     held_removal: str = ""
@@ -75,6 +83,7 @@ class Signs:
     behind: int = 0
     revision: str = ""
     http: str | None = None
+    services: Sequence[ServiceStanding] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,8 +163,8 @@ def judge(signs: Signs) -> HealthReport:
     checks = [*_beats(signs), _state(signs)]
     if signs.state is not State.STARTING:
         checks += [
-            _broker(signs), *_passes(signs), _registered(signs), _due(signs), _clock(signs),
-            _source(signs), _removals(signs), _templates(signs), _drift(signs),
+            _broker(signs), *_passes(signs), _registered(signs), _due(signs), _outbox(signs), _clock(signs),
+            _source(signs), _removals(signs), _templates(signs), _drift(signs), _services(signs),
         ]  # fmt: skip
     return HealthReport(
         worker=signs.worker,
@@ -243,6 +252,17 @@ def _due(signs: Signs) -> Check:
     return Check(name="due", weight=Weight.READY, is_ok=not signs.overdue, reason=reason)
 
 
+def _outbox(signs: Signs) -> Check:
+    if signs.outbox_trouble is not None:
+        return Check(name="outbox", weight=Weight.READY, is_ok=False, reason=signs.outbox_trouble)
+    age_s = 0.0 if signs.outbox_age is None else signs.outbox_age.total_seconds()
+    reason = "nothing waits in the outbox"
+    if signs.outbox_rows:
+        rows = f"{signs.outbox_rows} {'firing waits' if signs.outbox_rows == 1 else 'firings wait'} in the outbox"
+        reason = f"{rows}, the oldest for {_s(age_s)}, at most {_s(OUTBOX_LIMIT_S)} are in order"
+    return Check(name="outbox", weight=Weight.READY, is_ok=age_s <= OUTBOX_LIMIT_S, reason=reason)
+
+
 def _clock(signs: Signs) -> Check:
     found = signs.clock_difference
     if found is None:
@@ -285,6 +305,16 @@ def _drift(signs: Signs) -> Check:
             f"{signs.behind} {'schedule is' if signs.behind == 1 else 'schedules are'} behind the fleet's definition"
         )
     return Check(name="drift", weight=Weight.NOTE, is_ok=not signs.behind, reason=reason)
+
+
+def _services(signs: Signs) -> Check:
+    odd = [service for service in signs.services if service.old or service.detail or service.is_looping]
+    reason = "every service runs" if signs.services else "there are no services"
+    if odd:
+        first, more = odd[0], f" (and {len(odd) - 1} more)" if len(odd) > 1 else ""
+        detail = f": {first.detail}" if first.detail else ""
+        reason = f"{first.name} is {first.word}, {first.up} of {first.wanted} up{detail}{more}"
+    return Check(name="services", weight=Weight.NOTE, is_ok=not odd, reason=reason)
 
 
 def _s(seconds: float) -> str:

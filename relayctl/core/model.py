@@ -57,6 +57,11 @@ class Resources:
     cpus: float | None = None
     pids: int | None = None
 
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """The names of the limits that are set."""
+        return tuple(name for name in ("memory", "cpus", "pids") if getattr(self, name) is not None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:

@@ -29,8 +29,11 @@ WORDING: Mapping[str, str] = {
     "app-broken": "reconcile {app}: {place} {code} {problem}{more}; {keeping}{unaffected}; "
     "relayctl validate shows the way out",
     "build-refused": "reconcile {app}: the code of {revision} does not load ({reason}); the build before it serves",
+    "imports-unshared": "{app}: every fresh run imports its handlers anew, since {reason}",
     "app-removed": "reconcile {app}: removed with {schedules}",
     "source-lost": "source {source} lost: {reason}; {goes_on}",
+    "last-good-unusable": "the last good version of {whose}: {reason}",
+    "events-handed-over": "{events} handed over to peers, since {unread} here",
     "source-back": "source {source} is back",
     "removal-held": "removal of {removed} of {total} held; "
     "if intended: relayctl reconcile --accept-removals {revision}",
@@ -60,7 +63,24 @@ WORDING: Mapping[str, str] = {
     "{reason}; {then}; {look}",
     "run-interrupted": "{app}/{handler}@{message} interrupted, attempt {attempt} not charged",
     "lease-lost": "{app}/{handler}@{message} taken over by a peer, attempt {attempt} ended here",
+    "run-abandoned": "{app}/{handler}@{message} failed: {reason}; no live worker could run it since {since_at}; "
+    "relayctl dlq ls --app {app}",
+    "end-refused": "{app}/{handler}@{message}, attempt {attempt}: its end ({outcome}) cannot be recorded: {reason}; "
+    "its place is free, and the attempt counts as lost when its lease ends",
+    "newer-left": "{kind} {name}{others} written by a newer relayctl, left for a worker that knows it",
+    "invoke-ended": "{app}/{handler}@{message} {outcome} in {took}{because}",
     "output": "[{label}] {line}",
+    "service-started": "{app}/{service}.{replica} started, pid {pid}{on_port}",
+    "service-up": "{app}/{service}.{replica} is up after {after}",
+    "service-ended": "{app}/{service}.{replica} ended after {lived}: {reason}; {again}",
+    "service-not-started": "{app}/{service}.{replica} cannot be started: {reason}; tried again, first in {retry_in}",
+    "service-stopped": "{app}/{service}.{replica} stopped: {reason}{killed}",
+    "service-crash-loop": "{app}/{service}.{replica} has failed {failures} times in a row: {reason}; "
+    "it is tried again with pauses of up to 30 s, relayctl status shows how it stands",
+    "service-recovered": "{app}/{service}.{replica} stays up again",
+    "service-replaced": "{app}/{service} replaced in {took}: {replicas} of the new definition",
+    "service-held": "{app}/{service}: the new definition does not come up: {reason}; "
+    "{old} of the one before go on until it does",
     "control-used": "{action} {target}{who}{because}",
 }
 
@@ -153,26 +173,74 @@ def _failed(fact: facts.RunFailed) -> dict[str, str]:
     return {"then": last if fact.retry_in is None else f"again in {span_text(fact.retry_in)}"}
 
 
+def _newer(fact: facts.NewerLeft) -> dict[str, str]:
+    return {"others": "" if fact.count == 1 else f" and {fact.count - 1:,} more"}
+
+
 def _control(fact: facts.ControlUsed) -> dict[str, str]:
     return {"who": f" by {fact.by}" if fact.by else "", "because": f": {fact.reason}" if fact.reason else ""}
 
 
+def _invoked(fact: facts.InvokeEnded) -> dict[str, str]:
+    return {"because": f": {fact.reason}" if fact.reason else ""}
+
+
+def _service_started(fact: facts.ServiceStarted) -> dict[str, str]:
+    return {"on_port": "" if fact.port is None else f", port {fact.port}"}
+
+
+def _service_ended(fact: facts.ServiceEnded) -> dict[str, str]:
+    return {"again": f"again in {span_text(fact.restart_in)}" if fact.restart_in else "again at once"}
+
+
+def _service_stopped(fact: facts.ServiceStopped) -> dict[str, str]:
+    return {"killed": ", and had to be killed" if fact.is_killed else ""}
+
+
+def _service_replaced(fact: facts.ServiceReplaced) -> dict[str, str]:
+    return {"replicas": _counted(fact.replicas, "replica")}
+
+
+def _service_held(fact: facts.ServiceHeld) -> dict[str, str]:
+    return {"old": _counted(fact.old, "replica")}
+
+
 def _source_lost(fact: facts.SourceLost) -> dict[str, str]:
+    if fact.running and fact.is_last_good:
+        return {"goes_on": f"{_counted(fact.running, 'app')} kept from before, as last seen"}
     if fact.running:
         return {"goes_on": "everything keeps running as it was"}
     return {"goes_on": "nothing runs until it is there (relayctl init makes a first app, --apps names another)"}
 
 
+def _last_good(fact: facts.LastGoodUnusable) -> dict[str, str]:
+    return {"whose": fact.app or "the apps"}
+
+
+def _handed_over(fact: facts.EventsHandedOver) -> dict[str, str]:
+    unread = f"{', '.join(fact.unread)} cannot be read" if fact.unread else "apps of theirs cannot be read"
+    return {"events": _counted(fact.count, "event"), "unread": unread}
+
+
 _EXTRA: Mapping[type[facts.Fact], Callable[[Any], dict[str, str]]] = {
     facts.WorkerStarted: _started,
+    facts.ServiceStarted: _service_started,
+    facts.ServiceEnded: _service_ended,
+    facts.ServiceStopped: _service_stopped,
+    facts.ServiceReplaced: _service_replaced,
+    facts.ServiceHeld: _service_held,
     facts.Draining: _draining,
     facts.AppRemoved: _removed,
     facts.RemovalHeld: _held,
     facts.AppLoaded: _loaded,
     facts.AppBroken: _broken,
     facts.SourceLost: _source_lost,
+    facts.LastGoodUnusable: _last_good,
+    facts.EventsHandedOver: _handed_over,
     facts.Published: _published,
     facts.PublishedLate: _late,
     facts.RunFailed: _failed,
+    facts.NewerLeft: _newer,
     facts.ControlUsed: _control,
+    facts.InvokeEnded: _invoked,
 }

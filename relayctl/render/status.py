@@ -11,6 +11,7 @@ from typing import Any
 
 from relayctl.core.occurrence import instant_from_text, instant_text
 from relayctl.core.running import BrokenApp
+from relayctl.core.servicestanding import ServiceStanding
 from relayctl.core.standing import Health, Standing, Sync
 from relayctl.render.instants import local_short, span_short, utc_text
 from relayctl.render.table import columns
@@ -35,6 +36,7 @@ class WorkerLine:
     source: str
     notes: tuple[str, ...]
     is_publishing: bool
+    services: tuple[ServiceStanding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +51,17 @@ class Status:
     workers: tuple[WorkerLine, ...]
     schedules: tuple[Standing, ...]
     checks: tuple[str, ...] = field(default=())
+    newer: tuple[str, ...] = ()
+    """What a newer relayctl wrote and cannot be judged here."""
+    limits: str = ""
+    """Which declared limits are kept by nothing where they run."""
 
     @property
     def has_drift(self) -> bool:
         """Whether anything runs otherwise than it should."""
-        return any(line.sync is not Sync.SYNCED for line in self.schedules) or any(line.broken for line in self.workers)
+        return any(line.sync is not Sync.SYNCED for line in self.schedules) or any(
+            line.broken or any(service.old for service in line.services) for line in self.workers
+        )
 
 
 def running_words(workers: int | None, mode: str | None, namespace: str) -> str:
@@ -73,6 +81,9 @@ def text(status: Status, *, width: int, with_workers: bool, with_counts: bool, w
         f"Backlog   {counted(status.backlog, 'unfinished message')}",
         f"Sync      {_tally(line.sync.value for line in status.schedules)}",
         f"Health    {_tally(line.health.value for line in status.schedules)}",
+        *_replicas(status.workers),
+        *(f"Newer     {words}" for words in status.newer),
+        *([f"Limits    {status.limits}"] if status.limits else []),
     ]
     parts = ["\n".join(lines) + "\n"]
     if with_counts:
@@ -85,6 +96,8 @@ def text(status: Status, *, width: int, with_workers: bool, with_counts: bool, w
     if odd:
         more = f"… {len(odd) - _MOST_LISTED:,} more; --format json lists all\n" if len(odd) > _MOST_LISTED else ""
         parts.append(_schedules(odd[:_MOST_LISTED], status.now, width) + more)
+    if any(not service.is_well for worker in status.workers for service in worker.services):
+        parts.append(_services(status.workers, width))
     parts += [_held(status, width)] if any(worker.broken for worker in status.workers) else []
     if with_workers:
         parts.append(_workers(status.workers, width))
@@ -105,9 +118,14 @@ def _schedules(lines: Sequence[Standing], now: datetime, width: int) -> str:
         )
         for line in lines
     ]
-    head, *body = columns(rows).splitlines()
     # Which file and line it is stands in full below the table.
     details = ["its template is broken, see below" if line.sync is Sync.HELD else line.detail for line in lines]
+    return _with_details(rows, details, width)
+
+
+def _with_details(rows: Sequence[tuple[str, ...]], details: Sequence[str], width: int) -> str:
+    """A table with a text for each row: behind it where there is room for all, else below it."""
+    head, *body = columns(rows).splitlines()
     wide = max(map(len, (head, *body)))
     has_room = wide + 3 + max(map(len, details)) <= width
     shown = [head]
@@ -115,6 +133,24 @@ def _schedules(lines: Sequence[Standing], now: datetime, width: int) -> str:
         below = [] if has_room else [f"  {part}" for part in wrap(detail, max(width - 2, 40))]
         shown += [f"{row:<{wide}}   {detail}".rstrip() if has_room else row, *below]
     return "".join(f"{line}\n" for line in shown)
+
+
+def _replicas(workers: Sequence[WorkerLine]) -> list[str]:
+    services = [service for worker in workers for service in worker.services]
+    up, wanted = sum(service.up for service in services), sum(service.wanted for service in services)
+    return [f"Services  {up} of {counted(wanted, 'replica')} up"] if services else []
+
+
+def _services(workers: Sequence[WorkerLine], width: int) -> str:
+    """The services that are not as they should be, on each worker."""
+    rows = [("SERVICE", "STATE", "UP", "RESTARTS", "WORKER")]
+    odd = [(worker.id, service) for worker in workers for service in worker.services if not service.is_well]
+    rows += [
+        (service.name, service.word, f"{service.up}/{service.wanted}", str(service.restarts or "-"), worker)
+        for worker, service in odd[:_MOST_LISTED]
+    ]
+    more = f"… {len(odd) - _MOST_LISTED:,} more; --format json lists all\n" if len(odd) > _MOST_LISTED else ""
+    return _with_details(rows, [service.detail for _, service in odd[:_MOST_LISTED]], width) + more
 
 
 def _held(status: Status, width: int) -> str:
@@ -208,6 +244,19 @@ def _worker_document(worker: WorkerLine) -> dict[str, Any]:
         "source": worker.source,
         "publishing": worker.is_publishing,
         "notes": list(worker.notes),
+        "services": [_service_document(service) for service in worker.services],
+    }
+
+
+def _service_document(service: ServiceStanding) -> Mapping[str, Any]:
+    return {
+        "name": service.name,
+        "state": service.word,
+        "wanted": service.wanted,
+        "up": service.up,
+        "old": service.old,
+        "restarts": service.restarts,
+        "detail": service.detail,
     }
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from relayctl.core.description import Description
 from relayctl.core.running import BrokenApp
+from relayctl.core.servicestanding import ServiceStanding
 from relayctl.errors import ModeConflict
 from relayctl.store.failure import translate
 from relayctl.store.keys import GROUP, ROUTED
@@ -51,12 +52,18 @@ class WorkerRecord:
     """Whether one of its event rules names the source of verdicts."""
     max_timeout_s: float = 0.0
     """The longest timeout it grants; 0 where it does not say."""
+    services: tuple[ServiceStanding, ...] = ()
+    unable: tuple[str, ...] = ()
+    """Apps that it has and cannot run: no child of them starts."""
+    unenforced: tuple[str, ...] = ()
+    """Names of resource limits that it can keep for no app."""
 
     def to_json(self) -> str:
         """The record's text."""
         document: dict[str, Any] = {"v": RECORD_VERSION}
         document |= {name: getattr(self, name) for name in self.__slots__ if name != "beat_ms"}
         document["broken"] = [asdict(app) for app in self.broken]
+        document["services"] = [service.to_row() for service in self.services]
         return json.dumps(document, separators=(",", ":"))
 
     @classmethod
@@ -66,8 +73,9 @@ class WorkerRecord:
         if document.pop("v", 0) > RECORD_VERSION:
             return None
         known = {name: document[name] for name in cls.__slots__ if name in document}
-        known["notes"] = tuple(known.get("notes", ()))
+        known |= {name: tuple(known.get(name, ())) for name in ("notes", "unable", "unenforced")}
         known["broken"] = tuple(BrokenApp(**app) for app in known.get("broken", ()))
+        known["services"] = tuple(ServiceStanding.from_row(row) for row in known.get("services", ()))
         return cls(**known | {"beat_ms": beat_ms})
 
 
@@ -124,7 +132,7 @@ class Fleet:
             record.to_json(),
             RECORD_LIFE_MS,
             secrets.token_hex(8),
-            "" if now_ms is None else now_ms,
+            self._scripts.instant(now_ms),
         ]
         with translate():
             now, seq, epoch, *workers = self._scripts.run("beat", keys, args)
@@ -151,13 +159,24 @@ class Fleet:
 
     def records(self) -> list[WorkerRecord]:
         """The records of all workers that have one, by id."""
+        return self.survey()[0]
+
+    def survey(self) -> tuple[list[WorkerRecord], dict[str, int]]:
+        """The same, and the last heartbeat in milliseconds of those whose record a newer relayctl wrote."""
         with translate():
             beats: list[Any] = self._client.zrange(self._keys.workers, 0, -1, withscores=True)
             if not beats:
-                return []
+                return [], {}
             texts: list[Any] = self._client.mget([self._keys.worker(worker) for worker, _ in beats])
-        found = [WorkerRecord.from_json(text, int(beat)) for text, (_, beat) in zip(texts, beats, strict=True) if text]
-        return sorted((record for record in found if record is not None), key=lambda record: record.id)
+        found: list[WorkerRecord] = []
+        newer: dict[str, int] = {}
+        for text, (worker, beat) in zip(texts, beats, strict=True):
+            record = WorkerRecord.from_json(text, int(beat)) if text else None
+            if record is not None:
+                found.append(record)
+            elif text:
+                newer[worker] = int(beat)
+        return sorted(found, key=lambda record: record.id), newer
 
     def hold(self, worker: str, holdings: Holdings) -> None:
         """Rewrite what this worker holds; it expires with the worker's record if that is not kept alive."""
@@ -178,18 +197,24 @@ class Fleet:
             pipeline.execute()
 
     def running(self, workers: Iterable[str]) -> dict[str, dict[str, Description]]:
-        """What these workers run, as they describe it, by worker and app."""
+        """What these workers run, as they describe it, by worker and app; what a newer relayctl wrote is left out."""
+        described = self.descriptions(workers)
+        return {
+            worker: {app: item for app, item in apps.items() if item is not None} for worker, apps in described.items()
+        }
+
+    def descriptions(self, workers: Iterable[str]) -> dict[str, dict[str, Description | None]]:
+        """The same with None for what a newer relayctl wrote."""
         names = list(workers)
         with translate():
             pipeline = self._client.pipeline(transaction=False)
             for worker in names:
                 pipeline.hgetall(self._keys.running(worker))
             replies = pipeline.execute()
-        found = {}
-        for worker, reply in zip(names, replies, strict=True):
-            described = {app: Description.from_json(text) for app, text in reply.items()}
-            found[worker] = {app: item for app, item in described.items() if item is not None}
-        return found
+        return {
+            worker: {app: Description.from_json(text) for app, text in reply.items()}
+            for worker, reply in zip(names, replies, strict=True)
+        }
 
     def keep_holdings(self, worker: str) -> bool:
         """Extend the life of what the worker says it holds and runs; False if it must be written again."""
@@ -236,12 +261,6 @@ class Fleet:
         """Whether the removals of that revision are agreed to."""
         with translate():
             return bool(self._client.sismember(self._keys.consents, revision))
-
-    def pins(self) -> dict[str, str]:
-        """App to the revision that a release binds the fleet to."""
-        with translate():
-            pins: Any = self._client.hgetall(self._keys.pins)
-        return dict(pins)
 
     def forget_consumers(self, idle_ms: int = CONSUMER_GONE_MS) -> None:
         """Remove the group's consumers of workers long gone, each only if nothing is pending under its name."""

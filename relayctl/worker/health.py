@@ -14,7 +14,7 @@ from relayctl import __version__
 from relayctl.core.health import OVERDUE_GRACE_S, HealthReport, LoopSigns, Signs, State, judge
 from relayctl.core.occurrence import from_epoch, instant_text, occurrence_id
 from relayctl.core.timing import jitter_of
-from relayctl.errors import BrokerError
+from relayctl.errors import BrokerError, FileFailure
 from relayctl.store.connect import Kind, connect, measure_offset
 from relayctl.store.stream import Stream
 
@@ -103,6 +103,7 @@ class Vitals:
         trouble, difference = self._ask_broker() if self.state is not State.STARTING else (None, None)
         snapshot = reconciler.snapshot
         armed = worker.scheduler.armed()
+        rows, age, outbox_trouble = self._outbox()
         overdue, overdue_by = self._overdue(armed) if self.state is State.RUNNING else ([], timedelta())
         return Signs(
             worker=worker.id,
@@ -121,6 +122,9 @@ class Vitals:
             clock_difference=difference,
             overdue=overdue,
             overdue_by=overdue_by,
+            outbox_rows=rows,
+            outbox_age=age,
+            outbox_trouble=outbox_trouble,
             source=worker.source_label,
             is_source_lost=reconciler.is_source_lost,
             held_removal=worker.held_removal,
@@ -128,6 +132,7 @@ class Vitals:
             behind=reconciler.drift,
             revision=reconciler.revision,
             http=self.http,
+            services=worker.services.standings,
         )
 
     def loops(self) -> dict[str, LoopSigns]:
@@ -157,6 +162,13 @@ class Vitals:
     def close(self) -> None:
         """Close the connection."""
         self._client.close()
+
+    def _outbox(self) -> tuple[int, timedelta | None, str | None]:
+        try:
+            rows, oldest = self._worker.rescue.outbox.standing()
+        except FileFailure as error:
+            return 0, None, error.message
+        return rows, None if oldest is None else max(timedelta(), self._clock.now() - oldest), None
 
     def _ask_broker(self) -> tuple[str | None, timedelta | None]:
         try:

@@ -21,6 +21,8 @@ from relayctl.core.health import judge
 from relayctl.store.stream import RouteOrder, Stream
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     import redis
 
     from relayctl.store.keys import Keys
@@ -124,6 +126,7 @@ class Metrics:
             facts.RunInterrupted: lambda _: self._count("relay_runs", "any", "interrupted"),
             facts.LeaseLost: self._lost,
             facts.MessageRejected: lambda _: self._count("relay_dead_letters", "rejected"),
+            facts.RunAbandoned: lambda _: self._count("relay_dead_letters", "unavailable"),
             facts.AppLoaded: self._loaded,
             facts.AppRemoved: lambda it: self._count("relay_reconcile_swaps", "removed", by=it.schedules),
             facts.BuildRefused: lambda _: self._count("relay_builds_refused"),
@@ -209,12 +212,15 @@ class _Gauges(Collector):
             "relay_backlog": {(): self._vitals.backlog()},
             "relay_scheduler_state": {(name,): name == self._scheduler_state() for name in SCHEDULER_STATES},
             "relay_loop_age_seconds": {(name,): loop.pass_age_s for name, loop in signs.loops.items()},
+            "relay_outbox_rows": {(): None if signs.outbox_trouble else signs.outbox_rows},
+            "relay_outbox_oldest_seconds": {(): _seconds(signs.outbox_age)},
+            "relay_service_up": {(it.app, it.service): it.up for it in signs.services},
+            "relay_service_wanted": {(it.app, it.service): it.wanted for it in signs.services},
+            "relay_service_restarts": {(it.app, it.service): it.restarts for it in signs.services},
             "relay_source_lost": {(): signs.is_source_lost},
             "relay_removals_held": {(): bool(signs.held_removal)},
             "relay_broker_up": {(): signs.broker_trouble is None},
-            "relay_clock_difference_seconds": {
-                (): None if signs.clock_difference is None else signs.clock_difference.total_seconds()
-            },
+            "relay_clock_difference_seconds": {(): _seconds(signs.clock_difference)},
         }
         for name in GAUGES:
             yield _gauge(name, values[name])
@@ -236,6 +242,11 @@ GAUGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "relay_backlog": ("Unfinished entries in the stream, of the whole fleet.", ()),
     "relay_scheduler_state": ("1 for the state that the scheduler is in.", ("state",)),
     "relay_loop_age_seconds": ("Seconds since a loop's last complete pass.", ("loop",)),
+    "relay_outbox_rows": ("Firings that wait in the outbox of this state directory.", ()),
+    "relay_outbox_oldest_seconds": ("For how long the oldest of them that can be published has waited.", ()),
+    "relay_service_up": ("Replicas of a service that are up.", ("app", "service")),
+    "relay_service_wanted": ("Replicas of a service that should be.", ("app", "service")),
+    "relay_service_restarts": ("Ends of its replicas that nobody asked for, since the start.", ("app", "service")),
     "relay_source_lost": ("Whether the apps cannot be read.", ()),
     "relay_removals_held": ("Whether removals wait for consent.", ()),
     "relay_broker_up": ("Whether the broker answers.", ()),
@@ -262,6 +273,10 @@ def _gauge(name: str, values: Mapping[tuple[str, ...], float | None]) -> GaugeMe
         if value is not None:
             family.add_metric(found, float(value))
     return family
+
+
+def _seconds(span: timedelta | None) -> float | None:
+    return None if span is None else span.total_seconds()
 
 
 def _kind(schedule: str | None) -> str:

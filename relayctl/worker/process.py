@@ -12,11 +12,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from relayctl.broker.choose import Choice, resolve_broker
+from relayctl.core.duration import format_duration
 from relayctl.core.facts import BrokerBack, BrokerLost, BrokerStarted, BrokerWarning, Emit, LoopFailed
+from relayctl.core.output import OutputLimits
 from relayctl.errors import RelayError, UnknownTarget
 from relayctl.host.secrets import SecretStore
 from relayctl.host.signals import Signals
 from relayctl.host.state import StateDir
+from relayctl.runners.cgroups import Delegation, claim, give_back
 from relayctl.runners.environ import base_environ
 from relayctl.sources.directory import DirectorySource
 from relayctl.sources.watch import DirectoryWatch, Hint
@@ -25,6 +28,8 @@ from relayctl.store.keys import Keys
 from relayctl.worker.control import Control
 from relayctl.worker.fanout import fan_out
 from relayctl.worker.health import Vitals
+from relayctl.worker.invoker import Invoker
+from relayctl.worker.once import Once
 from relayctl.worker.options import Options
 from relayctl.worker.worker import Worker
 
@@ -58,51 +63,96 @@ def serve(settings: Settings, serving: Serving, *, clock: Clock, emit: Emit) -> 
     metrics = _metrics(settings)
     if metrics is not None:
         emit = fan_out(emit, metrics.emit)
+    # Before anything is started, which then follows this process to where it goes.
+    delegation = claim()
     broker = resolve_broker(explicit_url=settings.redis_url, state=state, may_start=True, clock=clock)
     try:
         _look_at(broker, clock, emit)
-        worker = _worker(settings, serving, broker, state, clock, emit, metrics)
+        worker = _worker(settings, serving, broker, state, clock, emit, metrics, delegation)
         keys, resync = Keys(settings.namespace), settings.resync_interval
         vitals = Vitals(worker, broker.target, keys, clock, resync)
-        control = Control(worker, vitals, state, http=settings.http, metrics=metrics, clock=clock, emit=emit)
+        invoker = Invoker(worker, cap=settings.max_timeout, max_bytes=settings.max_event_bytes, clock=clock, emit=emit)
+        control = Control(
+            worker, vitals, state, invoker=invoker, http=settings.http, metrics=metrics, clock=clock, emit=emit
+        )
         try:
             control.start()
-            _serve(worker, control, signals, is_once=serving.is_once)
+            _serve(worker, control, signals, _OnceWatch(worker, clock, settings.drain) if serving.is_once else None)
         finally:
             control.stop()
     finally:
         broker.close()
+        give_back(delegation)
         signals.restore()
 
 
-def _serve(worker: Worker, control: Control, signals: Signals, *, is_once: bool) -> None:
+def _serve(worker: Worker, control: Control, signals: Signals, once: _OnceWatch | None) -> None:
     try:
         worker.start()
         control.running()
-        reason, dead = _until_stopped(worker, signals, is_once=is_once)
+        end = _until_stopped(worker, signals, once)
     except BaseException:
         worker.drain("a failed start", lambda: True)
         raise
     control.draining()
-    worker.drain(reason, (lambda: True) if reason == signal.SIGQUIT.name or dead else signals.hurry)
-    if dead:
-        raise RelayError(f"the {dead} loop of this worker died", help="start it again; what it held goes to its peers")
+    worker.drain(end.reason, (lambda: True) if end.is_hurried else signals.hurry)
+    if end.error is not None:
+        raise end.error
 
 
-def _until_stopped(worker: Worker, signals: Signals, *, is_once: bool) -> tuple[str, str | None]:
-    done = 0
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _End:
+    """Why a worker stops; with an `error` the process fails for it once all is drained."""
+
+    reason: str
+    is_hurried: bool = False
+    error: RelayError | None = None
+
+
+def _until_stopped(worker: Worker, signals: Signals, once: _OnceWatch | None) -> _End:
     while True:
         asked = signals.next(_LOOK_S)
-        done = done + 1 if is_once and worker.is_done() else 0
-        if done == _LOOKS_UNTIL_DONE:
-            return "everything that was due", None
+        end = None if once is None else once.look()
+        if end is not None:
+            return end
         if asked is not None and signals.is_stop(asked):
-            return asked.name if asked is not signal.SIGHUP else "the end of its terminal", None
+            reason = asked.name if asked is not signal.SIGHUP else "the end of its terminal"
+            return _End(reason=reason, is_hurried=asked is signal.SIGQUIT)
         if asked is not None:
             worker.reconcile()
         dead = worker.dead_loop()
         if dead is not None:
-            return f"the death of its {dead} loop", dead
+            error = RelayError(
+                f"the {dead} loop of this worker died", help="start it again; what it held goes to its peers"
+            )
+            return _End(reason=f"the death of its {dead} loop", is_hurried=True, error=error)
+
+
+class _OnceWatch:
+    """Ends a worker that runs once: when it is through, or when it has been in trouble for too long."""
+
+    def __init__(self, worker: Worker, clock: Clock, within: timedelta) -> None:
+        self._once = Once(worker)
+        self._clock = clock
+        self._within = within
+        self._quiet_looks = 0
+        self._well_at = clock.monotonic()
+
+    def look(self) -> _End | None:
+        """Why the worker is to end now, if it is."""
+        self._quiet_looks = self._quiet_looks + 1 if self._once.is_done() else 0
+        if self._quiet_looks == _LOOKS_UNTIL_DONE:
+            return _End(reason="everything that was due")
+        now = self._clock.monotonic()
+        if not self._once.trouble:
+            self._well_at = now
+        if now - self._well_at < self._within.total_seconds():
+            return None
+        error = RelayError(
+            f"what is due cannot be done, and {format_duration(self._within)} did not help: {self._once.trouble}",
+            help="nothing is lost: the next relayctl serve on this state directory goes on with it",
+        )
+        return _End(reason="what it cannot do", error=error)
 
 
 def _metrics(settings: Settings) -> Metrics | None:
@@ -122,6 +172,7 @@ def _worker(
     clock: Clock,
     emit: Emit,
     metrics: Metrics | None,
+    delegation: Delegation,
 ) -> Worker:
     def watch(hint: Hint) -> DirectoryWatch:
         return DirectoryWatch(
@@ -148,7 +199,12 @@ def _worker(
             max_children=MAX_CHILDREN,
             base_environ=base_environ(),
             outbox=state.outbox,
+            last_good=state.last_good,
             min_replica_acks=settings.min_replica_acks,
+            # A run that ends when nothing is due has no use for processes that never end.
+            runs_services=not serving.is_once,
+            outputs=OutputLimits(attempts=settings.keep_outputs, total_bytes=settings.keep_output_bytes),
+            delegation=delegation,
         ),
         clock=clock,
         emit=emit,

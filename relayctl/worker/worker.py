@@ -16,7 +16,6 @@ from relayctl.core.facts import (
     BuildRefused,
     Draining,
     Emit,
-    LimitsUnenforced,
     LoopFailed,
     NextFiring,
     Stopped,
@@ -27,23 +26,29 @@ from relayctl.core.routing import wants_verdicts
 from relayctl.core.zones import tzdata_version
 from relayctl.errors import BrokerError
 from relayctl.runners.build import Build
-from relayctl.runners.limits import unenforced
+from relayctl.sources.lastgood import LastGood
 from relayctl.store.closings import Closings
 from relayctl.store.connect import connect
 from relayctl.store.controls import Controls
 from relayctl.store.definitions import Definitions
 from relayctl.store.fleet import Fleet, Pulse, WorkerRecord
 from relayctl.store.invocations import Invocations
+from relayctl.store.outputs import Outputs
+from relayctl.store.replicas import Replicas
+from relayctl.store.stranded import Strandings
 from relayctl.store.stream import Stream
 from relayctl.worker.agenda import Name
 from relayctl.worker.auditor import Auditor
+from relayctl.worker.blindspot import Blindspot
 from relayctl.worker.claimer import Claimer, Tokens
 from relayctl.worker.consumer import BLOCK_MS, Consumer
 from relayctl.worker.executor import Executor
 from relayctl.worker.fleettime import FleetTime
 from relayctl.worker.health import BeatClock
 from relayctl.worker.leftovers import Leftovers
+from relayctl.worker.limitwatch import LimitWatch
 from relayctl.worker.loops import Loops
+from relayctl.worker.lostgaps import LostGaps
 from relayctl.worker.options import Options
 from relayctl.worker.peers import Peers
 from relayctl.worker.poison import Poison
@@ -51,7 +56,9 @@ from relayctl.worker.reconciler import Changes, Reconciler
 from relayctl.worker.registrar import Registrar
 from relayctl.worker.rescue import Rescue
 from relayctl.worker.scheduler import Scheduler, Surroundings
+from relayctl.worker.services import Services
 from relayctl.worker.snapshot import Snapshot
+from relayctl.worker.stranded import Lookout
 
 if TYPE_CHECKING:
     from relayctl.host.clock import Clock
@@ -60,6 +67,7 @@ if TYPE_CHECKING:
     from relayctl.store.keys import Keys
     from relayctl.store.stream import RouteOrder
     from relayctl.store.target import Target
+    from relayctl.worker.options import HeldTime
 
 GRACE_S = 3.0
 _MOST_TOLD = 10
@@ -85,21 +93,24 @@ class Worker:
         clock: Clock,
         emit: Emit,
         on_routed: Callable[[Sequence[RouteOrder]], None] | None = None,
+        held: HeldTime | None = None,
     ) -> None:
         """`watch` makes what gives hints about the source (else only the periodic look finds changes), `on_routed`
-        hears of every batch of the stream that has been routed."""
+        hears of every batch of the stream that has been routed, `held` goes with a `clock` that is held."""
         self._target = target
         self._keys = keys
         self._source = source
         self._options = options
         self._clock = clock
         self._emit = emit
+        self._limits = LimitWatch(options.delegation, emit)
         self._on_routed = on_routed
         self._beats = {name: BeatClock(clock) for name in (*_LOOPS, "auditor", "retrier")}
         self.token = token = secrets.token_hex(4)
         self.id = f"{platform.node().split('.')[0] or 'worker'}-{token}"
         self.started_at: datetime = clock.now()
-        self._client = connect(target, client_name=self.id)
+        instant = None if held is None else held.instant
+        self._client = connect(target, client_name=self.id, instant=instant)
         # A stop waits for this reader: it may not hang on a silent broker for longer than it has to.
         self._reader = connect(target, role="reader", block_s=BLOCK_MS / 1000, client_name=f"{self.id}-reader")
         self.time = FleetTime(clock)
@@ -107,17 +118,19 @@ class Worker:
         self.stream = Stream(self._client, keys)
         self.closings = Closings(self._client, keys, self.id, self._wants_verdicts)
         self.definitions = Definitions(self._client, keys)
-        self.invocations = Invocations(self._client, keys, self._wants_verdicts)
+        self.invocations = Invocations(self._client, keys, self._wants_verdicts, options.outputs)
+        self.confirm_replicas = Replicas(self._client, keys, options.min_replica_acks).confirm
         self.peers = Peers(self.fleet, self.id)
         self.rescue = self._make_rescue(token)
         self.scheduler = self._make_scheduler(token)
-        self.executor = Executor(
+        runs = clock if held is None else held.runs
+        self.executor = self._make_executor(resolve_secret, runs)
+        self.services = Services(
             secrets=resolve_secret,
-            clock=clock,
+            clock=runs,
             emit=emit,
-            max_children=options.max_children,
             base_environ=options.base_environ,
-            on_change=self._on_work_changed,
+            delegation=options.delegation,
         )
         self.claimer = self._make_claimer(token)
         self.registrar = self._make_registrar()
@@ -127,13 +140,26 @@ class Worker:
         self._watch = None if watch is None else watch(self.reconciler.hint)
         self._loops = Loops()
         self._executor_thread = threading.Thread(target=self.executor.run, name="executor")
-        self._told_limits: set[str] = set()
         self._refused: dict[str, str] = {}
 
     # Starting
 
     def start(self) -> None:
         """Bring the loops up. Raises ModeConflict, BrokerUnavailable or BrokerRefused before anything runs."""
+        self.open()
+        self._loops.start("scheduler", self.scheduler.run, self.scheduler.wake)
+        self._loops.start("retrier", self.rescue.retrier.run, self.rescue.retrier.wake)
+        self._loops.start("claimer", self.claimer.run, self.claimer.wake)
+        self._loops.start("consumer", self.consumer.run, lambda: None)
+        self._loops.start("reconciler", self.reconciler.run, self.reconciler.wake)
+        self._loops.start("auditor", self.auditor.run, self.auditor.wake)
+        if self._options.runs_services:
+            self._loops.start("services", self.services.run, self.services.wake)
+        if self._watch is not None:
+            self._loops.start("watch", self._watch.run, lambda: None)
+
+    def open(self) -> None:
+        """All of `start` but the loops: somebody else steps them. Raises as `start`."""
         self.fleet.enter_mode("pull")
         self._executor_thread.start()
         # The first pass is done here: its schedules are armed, and what is wrong with them told, before anything else.
@@ -150,14 +176,6 @@ class Worker:
             )
         )
         self._tell_next()
-        self._loops.start("scheduler", self.scheduler.run, self.scheduler.wake)
-        self._loops.start("retrier", self.rescue.retrier.run, self.rescue.retrier.wake)
-        self._loops.start("claimer", self.claimer.run, self.claimer.wake)
-        self._loops.start("consumer", self.consumer.run, lambda: None)
-        self._loops.start("reconciler", self.reconciler.run, self.reconciler.wake)
-        self._loops.start("auditor", self.auditor.run, self.auditor.wake)
-        if self._watch is not None:
-            self._loops.start("watch", self._watch.run, lambda: None)
 
     def _tell_next(self) -> None:
         """Say what will run: the soonest firings, since a large tree has too many."""
@@ -221,25 +239,13 @@ class Worker:
 
     # Stopping
 
-    def is_done(self) -> bool:
-        """Whether nothing is due, and everything that was due has ended; a retry that is due later may be left."""
-        try:
-            now_ms = self.time.now_ms()
-            due = self.invocations.next_due_ms()
-            return (
-                self.scheduler.is_idle()
-                and self.stream.is_all_routed()
-                and (due is None or due > now_ms)
-                and self.claimer.is_settled()
-            )
-        except BrokerError:
-            return False
-
     def drain(self, reason: str, hurry: Callable[[], bool]) -> None:
         """Stop claiming, let what runs end, interrupt what is left. `hurry` says that nobody wants to wait on."""
         began = self._clock.monotonic()
-        self._emit(Draining(reason=reason, running=len(self.executor.running()), limit=self._options.drain))
+        running = len(self.executor.running()) + self.executor.guests.count()
+        self._emit(Draining(reason=reason, running=running, limit=self._options.drain))
         self.claimer.stop_claiming()
+        self.executor.guests.close()
         self._loops.end("watch", "reconciler", "scheduler", "consumer", "auditor", "retrier")
         self.rescue.close()
         if not self.claimer.is_broken:
@@ -251,6 +257,9 @@ class Worker:
         self.executor.close()
         if self._executor_thread.is_alive():
             self._executor_thread.join()
+        # After the handlers, which may need them.
+        self._loops.end("services")
+        self.services.close()
         self._settles_by(self._clock.monotonic() + _AFTER_KILL_S, lambda: self.claimer.is_broken)
         self._loops.end("claimer")
         self._client.close()
@@ -266,7 +275,7 @@ class Worker:
     def _settles_by(self, until: float, hurry: Callable[[], bool]) -> bool:
         never = threading.Event()
         idle_until = self._clock.monotonic() + _BROKER_WAIT_S
-        while not self.claimer.is_settled():
+        while self.executor.guests.count() or not self.claimer.is_settled():
             now = self._clock.monotonic()
             if not self._is_idle():
                 idle_until = now + _BROKER_WAIT_S
@@ -307,6 +316,7 @@ class Worker:
             worker=self.id,
             emit=self._emit,
             controls=Controls(self._client, self._keys, self._wants_verdicts),
+            gaps=LostGaps(self.closings, self.time.now_ms, self._emit),
         )
 
     def _make_auditor(self) -> Auditor:
@@ -348,12 +358,32 @@ class Worker:
             ),
         )
 
+    def _make_executor(self, resolve_secret: Callable[[str], str], clock: Clock) -> Executor:
+        return Executor(
+            secrets=resolve_secret,
+            clock=clock,
+            emit=self._emit,
+            max_children=self._options.max_children,
+            base_environ=self._options.base_environ,
+            on_change=self._on_work_changed,
+            delegation=self._options.delegation,
+        )
+
     def _make_claimer(self, token: str) -> Claimer:
         return Claimer(
             invocations=self.invocations,
+            outputs=Outputs(self._client, self._keys, self._options.outputs),
             executor=self.executor,
             leftovers=Leftovers(
                 invocations=self.invocations, definitions=self.definitions, peers=self.peers, worker=self.id
+            ),
+            lookout=Lookout(
+                invocations=self.invocations,
+                strandings=Strandings(self._client, self._keys, self._wants_verdicts),
+                peers=self.peers,
+                clock=self._clock,
+                worker=self.id,
+                emit=self._emit,
             ),
             snapshot=lambda: self.reconciler.snapshot,
             tokens=Tokens(token),
@@ -376,7 +406,12 @@ class Worker:
             resync=self._options.resync,
             emit=self._emit,
             keeper=self.rescue.keeper,
+            last_good=self._make_last_good(),
         )
+
+    def _make_last_good(self) -> LastGood | None:
+        folder = self._options.last_good
+        return None if folder is None else LastGood(folder, self._source.root, self._emit)
 
     def _make_consumer(self) -> Consumer:
         return Consumer(
@@ -392,6 +427,14 @@ class Worker:
             worker=self.id,
             max_bytes=self._options.max_event_bytes,
             emit=self._emit,
+            blindspot=Blindspot(
+                unread=lambda: self.reconciler.unread,
+                snapshot=lambda: self.reconciler.snapshot,
+                peers=self.peers,
+                clock=self._clock,
+                emit=self._emit,
+            ),
+            has_looked=lambda: self.reconciler.has_looked,
         )
 
     def _counted_stream(self) -> Stream:
@@ -426,17 +469,8 @@ class Worker:
         self.executor.deploy([Build.of(item.app, item.directory, item.revision) for item in runnable])
         bare = [name for name, item in changes.deployed.items() if not item.app.handlers()]
         self.executor.retire([*changes.removed, *bare])
-        self._tell_limits(snapshot)
-
-    def _tell_limits(self, snapshot: Snapshot) -> None:
-        limits = {limit for item in snapshot.live.values() for limit in unenforced(item.app.resources)}
-        if limits - self._told_limits:
-            self._told_limits |= limits
-            self._emit(
-                LimitsUnenforced(
-                    limits=tuple(sorted(limits)), reason="this worker may not create control groups for its children"
-                )
-            )
+        self.services.deploy(snapshot.live)
+        self._limits.look(item.app for item in snapshot.live.values())
 
     def _record(self, is_publishing: bool) -> WorkerRecord:
         return WorkerRecord(
@@ -452,10 +486,13 @@ class Worker:
             drift=self.reconciler.drift,
             source=self._source.label,
             broken=self.reconciler.broken_apps,
-            notes=tuple(
-                f"{app}: its new code does not load: {reason}" for app, reason in sorted(self._refused.items())
-            ),
+            notes=self.reconciler.notes
+            + self._limits.notes
+            + tuple(f"{app}: its new code does not load: {reason}" for app, reason in sorted(self._refused.items())),
             is_partial=self._source.is_partial,
             wants_verdicts=wants_verdicts(self.reconciler.snapshot.apps.values()),
             max_timeout_s=self._options.cap.total_seconds(),
+            services=self.services.standings,
+            unable=self.executor.unable,
+            unenforced=self._limits.unenforceable,
         )

@@ -69,7 +69,9 @@ DOORS = {
     "prometheus_client": "relayctl/worker/metrics.py",
     "croniter": "relayctl/cli/compare.py",
     "cron_descriptor": "relayctl/render/wording.py",
+    "hiredis": "relayctl/store/scripts/__init__.py",
     "typer": "relayctl/cli/",
+    "pytest": "relayctl/testing/plugin.py",
 }
 
 

@@ -10,6 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from relayctl.core.health import HealthReport, LoopSigns, Signs, State, judge, unanswering
 from relayctl.core.pattern import Pattern
+from relayctl.core.servicestanding import ServiceStanding
 from relayctl.render import emit, health
 
 AT = datetime(2026, 9, 29, 10, 15, tzinfo=UTC)
@@ -49,6 +50,10 @@ TROUBLED = replace(
     held_removal="7c1e9d42a0b1c2d3e4f5",
     broken=["billing", "crm"],
     behind=2,
+    services=[
+        ServiceStanding(app="site", service="web", wanted=2, up=2),
+        ServiceStanding(app="site", service="api", wanted=1, up=0, is_looping=True, detail="exit code 1 (5 times in a row)"),
+    ],
 )  # fmt: skip
 DRAINING = replace(SOUND, worker="gamma-8c9d0e1f", state=State.DRAINING, http=None, revision="")
 RULES = {

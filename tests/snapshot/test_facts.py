@@ -21,7 +21,7 @@ NAMED: dict[str, Any] = {
     "reason": "the broker was away", "source": "apps", "service": "web", "state": "offline", "label": "crm/jobs.sync.handler@1-0",
     "line": "synchronised 12 contacts", "stream": "stdout", "look": "relayctl logs crm/sync-contacts", "by": "alice",
     "action": "pause", "target": "crm/sync-contacts", "broker": "unix socket", "namespace": "relay", "version": "0.1.0",
-    "flavour": "valkey", "limits": ("cpus", "pids"), "marks": ("caught_up",), "loop": "scheduler",
+    "flavour": "valkey", "limits": ("cpus", "pids"), "marks": ("caught_up",), "unread": ("crm",), "loop": "scheduler", "port": 3000,
 }  # fmt: skip
 TYPED: dict[Any, Any] = {
     str: "text", int: 2, bool: True, datetime: AT, timedelta: timedelta(seconds=8.2), timedelta | None: timedelta(minutes=1),

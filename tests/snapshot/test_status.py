@@ -10,6 +10,7 @@ from support.described import NOW
 from syrupy.assertion import SnapshotAssertion
 
 from relayctl.core.running import BrokenApp
+from relayctl.core.servicestanding import ServiceStanding
 from relayctl.core.standing import Health, Standing, Sync
 from relayctl.render import status as render
 from relayctl.render.status import Status, WorkerLine
@@ -22,7 +23,24 @@ BROKEN = BrokenApp(
 )
 
 
-def _worker(name: str, *broken: BrokenApp, drift: int = 0, notes: tuple[str, ...] = ()) -> WorkerLine:
+FINE = ServiceStanding(app="site", service="web", wanted=2, up=2)
+BAD = (
+    ServiceStanding(
+        app="site", service="api", wanted=3, up=2, old=2, restarts=4, is_looping=True,
+        detail="replica 0: exit code 1: no database (4 times in a row); 2 of the definition before go on until the new one is up",
+    ),
+    ServiceStanding(app="site", service="files", wanted=1, up=0, detail="port 8310 is taken by another process on this machine"),
+    ServiceStanding(app="site", service="new", wanted=2, up=1),
+)  # fmt: skip
+
+
+def _worker(
+    name: str,
+    *broken: BrokenApp,
+    drift: int = 0,
+    notes: tuple[str, ...] = (),
+    services: tuple[ServiceStanding, ...] = (),
+) -> WorkerLine:
     return WorkerLine(
         id=name,
         version="0.1.0",
@@ -36,6 +54,7 @@ def _worker(name: str, *broken: BrokenApp, drift: int = 0, notes: tuple[str, ...
         source="directory apps",
         notes=notes,
         is_publishing=True,
+        services=services,
     )
 
 
@@ -65,7 +84,7 @@ def _status(*schedules: Standing, workers: tuple[WorkerLine, ...], checks: tuple
     )
 
 
-WELL = _status(_standing("sync", Sync.SYNCED, Health.HEALTHY), workers=(_worker("web-1"),))
+WELL = _status(_standing("sync", Sync.SYNCED, Health.HEALTHY), workers=(_worker("web-1", services=(FINE,)),))
 ODD = _status(
     _standing("fine", Sync.SYNCED, Health.HEALTHY),
     _standing("failing", Sync.SYNCED, Health.FAILING, "exit 3"),
@@ -74,7 +93,10 @@ ODD = _status(
     _standing("overdue", Sync.SYNCED, Health.OVERDUE, "due at 2026-09-29 10:00:00Z and not published"),
     _standing("paused", Sync.SYNCED, Health.PAUSED),
     _standing("nobody", Sync.UNKNOWN, Health.HEALTHY, "no live worker has it"),
-    workers=(_worker("web-1", BROKEN), _worker("web-2", BROKEN, drift=1, notes=("memory is limited per process",))),
+    workers=(
+        _worker("web-1", BROKEN, services=(FINE,)),
+        _worker("web-2", BROKEN, drift=1, notes=("memory is limited per process",), services=(FINE, *BAD)),
+    ),
     checks=("clock     this machine is 4.0 s ahead of the broker",),
 )
 NOBODY = _status(_standing("nobody", Sync.UNKNOWN, Health.HEALTHY, "no live worker has it"), workers=())
@@ -99,6 +121,9 @@ def test_what_counts_as_drift() -> None:
     assert not WELL.has_drift
     assert ODD.has_drift
     assert NOBODY.has_drift
+    left = _status(workers=(_worker("web-1", services=BAD[:1]),))
+    taken = _status(workers=(_worker("web-1", services=BAD[1:]),))
+    assert left.has_drift and not taken.has_drift
 
 
 def test_a_long_list_is_cut_and_says_so() -> None:

@@ -82,7 +82,7 @@ class BrokerFactory:
             made.stop()
 
 
-def await_fact(is_true: Callable[[], object], otherwise: str, within_s: float = 10.0) -> float:
+def await_fact(is_true: Callable[[], object], otherwise: str, within_s: float = 30.0) -> float:
     """Wait until `is_true()` is, and say how long that took in seconds; fail with `otherwise` when too late."""
     began = time.monotonic()
     pause = threading.Event()
@@ -122,7 +122,7 @@ class Participant:
         self._reader.start()
         self.up = self.await_told("up") if wait else {}
 
-    def await_told(self, fact: str, within_s: float = 15.0) -> dict[str, Any]:
+    def await_told(self, fact: str, within_s: float = 40.0) -> dict[str, Any]:
         """The next `fact` the process tells, skipping others."""
         deadline = time.monotonic() + within_s
         while True:

@@ -29,7 +29,7 @@ def relayctl(
     cwd: Path = ROOT,
     environ: Mapping[str, str] | None = None,
     stdin: bytes = b"",
-    timeout: float = 30,
+    timeout: float = 90,
 ) -> Answer:
     """Run the installed program to its end."""
     done = subprocess.run(

@@ -17,12 +17,15 @@ from relayctl.core.model import Contract, Schedule
 from relayctl.core.names import ScheduleName
 from relayctl.host.clock import HeldClock
 from relayctl.sources.directory import DirectorySource
+from relayctl.sources.lastgood import LastGood
 from relayctl.store.closings import Closings
+from relayctl.store.controls import Controls
 from relayctl.store.definitions import Definitions
 from relayctl.store.fleet import Fleet, Holdings, WorkerRecord
 from relayctl.store.keys import Keys
 from relayctl.store.stream import Stream
 from relayctl.worker.fleettime import FleetTime
+from relayctl.worker.lostgaps import LostGaps
 from relayctl.worker.peers import Peers
 from relayctl.worker.reconciler import Changes, Reconciler
 from relayctl.worker.registrar import Registrar
@@ -126,6 +129,8 @@ class Workbench:
             clock=self.clock,
             worker=worker,
             emit=self.facts.append,
+            controls=Controls(client, self.keys),
+            gaps=LostGaps(self.closings, self.time.now_ms, self.facts.append),
         )
         self.reconciler = Reconciler(
             source=DirectorySource(root, self.clock),
@@ -138,6 +143,7 @@ class Workbench:
             resync=timedelta(seconds=30),
             emit=self.facts.append,
             keeper=self.rescue.keeper,
+            last_good=LastGood(root.parent / "last-good", root, self.facts.append),
         )
 
     def _on_pulse(self, pulse: Pulse) -> None:

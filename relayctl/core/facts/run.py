@@ -100,6 +100,57 @@ class LeaseLost(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunAbandoned(Fact):
+    """What no live worker could run since `since_at` ended as failed. `handler` is @schedule where that never ran."""
+
+    event: ClassVar[str] = "run-abandoned"
+    level: ClassVar[Level] = Level.ERROR
+    app: str
+    handler: str
+    message: str
+    since_at: datetime
+    reason: str = "unavailable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndRefused(Fact):
+    """The broker will not take the end of an attempt: its place is free again, and its lease runs out."""
+
+    event: ClassVar[str] = "end-refused"
+    level: ClassVar[Level] = Level.ERROR
+    app: str
+    handler: str
+    message: str
+    attempt: int
+    outcome: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewerLeft(Fact):
+    """Something was written by a newer relayctl and is left for a worker that knows it. `kind` says what it is."""
+
+    event: ClassVar[str] = "newer-left"
+    level: ClassVar[Level] = Level.WARNING
+    kind: str
+    name: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvokeEnded(Fact):
+    """A run that somebody on this machine asked for ended; whoever waited for it has been told how."""
+
+    event: ClassVar[str] = "invoke-ended"
+    app: str
+    handler: str
+    message: str
+    outcome: str
+    took: timedelta
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OutputLine(Fact):
     """A line that a handler printed, already made harmless and masked."""
 

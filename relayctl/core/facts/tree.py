@@ -48,6 +48,16 @@ class BuildRefused(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ImportsUnshared(Fact):
+    """An app of `isolation: fresh` imports its handlers for every run, since forks cannot share what importing does."""
+
+    event: ClassVar[str] = "imports-unshared"
+    level: ClassVar[Level] = Level.WARNING
+    app: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AppRemoved(Fact):
     """An app left the tree and its schedules ended."""
 
@@ -65,6 +75,31 @@ class SourceLost(Fact):
     source: str
     reason: str
     running: int
+    is_last_good: bool = False
+    """Whether they are what this worker kept when the directory could still be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastGoodUnusable(Fact):
+    """What is kept for a start beside a broken template cannot be read, used or written; `app` is empty for all."""
+
+    event: ClassVar[str] = "last-good-unusable"
+    level: ClassVar[Level] = Level.WARNING
+    app: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventsHandedOver(Fact):
+    """External events that an app may want which cannot be read here are handed over to peers that have it.
+
+    `unread` is empty where the whole directory cannot be read.
+    """
+
+    event: ClassVar[str] = "events-handed-over"
+    level: ClassVar[Level] = Level.WARNING
+    unread: tuple[str, ...]
+    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,8 +64,8 @@ def test_two_workers_that_start_together_recover_one_firing(fleet: Fleet) -> Non
     for worker in workers:
         worker.await_up()
     await_true(lambda: len(fleet.published()) == 1, "nothing is recovered")
+    fleet.await_idle()
     assert [worker.stop() for worker in workers] == [0, 0]
-    fleet.await_idle(within_s=1)
     assert (len(fleet.published()), fleet.entries_added()) == (1, 1)
     assert sum(fleet.tree.run_count().values()) == 1
 

@@ -30,7 +30,7 @@ def begin(fleet: Fleet, count: int = 1) -> None:
 
 
 def nothing_is_left(worker: ServeProcess, state: Path, children: list[int]) -> None:
-    await_true(lambda: not any(is_running(pid) for pid in children), "children are left running", within_s=2)
+    await_true(lambda: not any(is_running(pid) for pid in children), "children are left running", within_s=10)
     assert [path.name for path in state.rglob("*") if path.is_socket()] == []
     assert worker.noise == []
 

@@ -57,13 +57,14 @@ def test_retries_come_when_their_backoff_ends_and_the_last_failure_leaves_one_de
     [letter] = fleet.dead_letters()
     assert (letter["reason"], letter["attempts"], letter["replayable"]) == ("exhausted", "3", "1")
     assert json.loads(letter["event"]) == event
-    facts = [fact for worker in workers for fact in worker.facts if fact.get("message") == message]
-    failed = sorted(fact["time"] for fact in facts if fact["event"] == "run-failed")
-    started = sorted(fact["time"] for fact in facts if fact["event"] == "run-started")
-    for end, begin in zip(failed, started[1:], strict=False):
+
+    def times(kind: str) -> list[str]:
+        return sorted(fact["time"] for worker in workers for fact in worker.told(kind, message=message))
+
+    await_true(lambda: len(times("run-failed")) == 3, "the last of three failures is not told")
+    for end, begin in zip(times("run-failed"), times("run-started")[1:], strict=False):
         waited = (datetime.fromisoformat(begin) - datetime.fromisoformat(end)).total_seconds()
-        assert 0.8 <= waited <= 2.5
-    assert len(failed) == 3
+        assert 0.8 <= waited <= 10
 
 
 @pytest.mark.slow
@@ -76,8 +77,8 @@ def test_what_was_never_admitted_ends_obsolete_when_its_app_is_removed(fleet: Fl
     fleet.await_instant(fleet.now() + 3)
     assert len(tree.runs("begin")) == 1
     shutil.rmtree(folder)
-    worker.await_told("app-removed", app="app", within_s=8)
-    fleet.await_idle(within_s=25)
+    worker.await_told("app-removed", app="app")
+    fleet.await_idle()
     assert fleet.dead_letters() == []
     history = [fields for _, fields in fleet.client.xrange(fleet.keys.history_of_schedule("app", "tick"))]
     verdicts = [record["verdict"] for record in history]
@@ -94,7 +95,7 @@ def test_a_running_handler_outlives_the_edit_of_its_template_and_code(fleet: Fle
     await_true(lambda: fleet.tree.runs("begin"), "the handler does not begin")
     fleet.tree.app("app", events=rule.replace("30s", "1s"), env="TAKES: '0'")
     replace_file(folder / "jobs.py", (folder / "jobs.py").read_text().replace('what="end"', 'what="fresh"'))
-    worker.await_told("app-loaded", count=2, app="app", within_s=4)
+    worker.await_told("app-loaded", count=2, app="app")
     fleet.await_idle()
     fleet.emit(kind="go", id="new")
     await_true(lambda: len(fleet.tree.runs()) == 4, "the new build does not run")

@@ -20,6 +20,7 @@ COMMANDS = {
     "plan": ("plan",),
     "invoke": ("invoke", "hello/every-minute", "--local"),
     "secret": ("secret", "ls"),
+    "logs": ("logs", "app/name"),
     "schema": ("schema",),
     "config": ("config", "show"),
     "completion": ("completion", "bash"),

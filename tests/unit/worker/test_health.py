@@ -154,3 +154,14 @@ def test_asking_the_time_and_coming_out_of_a_wait_are_signs_of_life() -> None:
     held.advance(timedelta(seconds=1))
     waiting.join(5)
     assert clock.beat_at == 5.0
+
+
+def test_an_old_outbox_is_not_ready_and_a_young_one_is() -> None:
+    waiting = replace(SOUND, outbox_rows=2, outbox_age=timedelta(seconds=59))
+    assert judge(waiting).is_ready
+    old = judge(replace(waiting, outbox_age=timedelta(seconds=61)))
+    assert _failed(old) == {"outbox"}
+    assert old.is_live and not old.is_ready
+    assert "2 firings wait in the outbox, the oldest for 61 s, at most 60 s are in order" in old.failures[0].reason
+    assert judge(replace(waiting, outbox_age=None)).is_ready, "rows that are never published do not age"
+    assert _failed(judge(replace(SOUND, outbox_trouble="the database cannot be used"))) == {"outbox"}

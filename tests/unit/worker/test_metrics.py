@@ -20,7 +20,7 @@ from relayctl.worker.metrics import COUNTERS, GAUGES, Metrics
 AT = datetime(2026, 9, 29, 10, 15, tzinfo=UTC)
 VALUES: dict[Any, Any] = {
     str: "text", int: 2, bool: True, datetime: AT, timedelta: timedelta(seconds=2), timedelta | None: None,
-    str | None: "nightly", datetime | None: AT, tuple[str, ...]: (),
+    str | None: "nightly", int | None: None, datetime | None: AT, tuple[str, ...]: (),
 }  # fmt: skip
 OPERATIONS = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
 
@@ -49,6 +49,7 @@ def _figures(metrics: Metrics) -> dict[str, float]:
         (_fact(facts.RunInterrupted), {'relay_runs_total{kind="any",outcome="interrupted"}': 1}),
         (_fact(facts.LeaseLost), {"relay_leases_lost_total": 1, 'relay_runs_total{kind="any",outcome="lost"}': 1}),
         (_fact(facts.MessageRejected), {'relay_dead_letters_total{cause="rejected"}': 1}),
+        (_fact(facts.RunAbandoned), {'relay_dead_letters_total{cause="unavailable"}': 1}),
         (_fact(facts.AppLoaded, added=1, changed=0, removed=3), {'relay_reconcile_swaps_total{change="added"}': 1, 'relay_reconcile_swaps_total{change="removed"}': 3}),
         (_fact(facts.AppRemoved, schedules=4), {'relay_reconcile_swaps_total{change="removed"}': 4}),
         (_fact(facts.LoopFailed, loop="consumer"), {'relay_loop_failures_total{loop="consumer"}': 1}),
