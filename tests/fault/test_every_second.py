@@ -62,6 +62,7 @@ def test_what_a_killed_worker_held_runs_elsewhere(fleet: Fleet) -> None:
     first, second = fleet.start(), fleet.start()
     fleet.emit(kind="go", id="x")
     await_true(lambda: fleet.tree.runs("begin"), "the handler does not begin")
+    await_true(lambda: first.told("run-started") or second.told("run-started"), "nobody says that it began")
     holder, other = (first, second) if first.told("run-started") else (second, first)
     holder.kill()
     took = await_true(lambda: len(fleet.tree.runs("begin")) == 2, "nobody takes it over", within_s=14)

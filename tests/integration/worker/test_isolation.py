@@ -73,4 +73,4 @@ def test_node_serves_events(fleet: Fleet) -> None:
     runs = printed(worker)
     assert sorted(number for _, number, *_ in runs) == [str(number) for number in range(5)]
     assert {app for *_, app in runs} == {"web"}
-    assert len(worker.told("run-ended")) == 5
+    worker.await_told("run-ended", count=5)
