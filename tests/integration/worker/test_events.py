@@ -26,7 +26,7 @@ def test_each_matching_rule_of_each_app_runs_once_and_the_rest_is_dropped(fleet:
     runs = sorted((line["id"], line["what"]) for line in tree.runs())
     assert runs == [("before", "event")] * 2 + [("both", "event")] * 2 + [("refund", "begin"), ("refund", "end")]
     assert worker.told("event-unmatched", message=small)
-    assert len(worker.told("run-ended", message=before)) == 2
+    worker.await_told("run-ended", message=before, count=2)
     [letter] = fleet.dead_letters()
     assert (letter["replayable"], letter["head"]) == ("0", "{not json")
 
