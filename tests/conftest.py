@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import redis
     from support.broker import BrokerFactory, PrivateBroker
     from support.cluster import Cluster
+    from support.fleet import Fleet
 
 # The developer's own settings must not steer a test, nor reach a process it starts.
 for _name in [name for name in os.environ if name.startswith("RELAYCTL_")]:
@@ -112,6 +113,16 @@ def redis_client(broker: PrivateBroker) -> Iterator[redis.Redis]:
     client.script_flush()
     yield client
     client.close()
+
+
+@pytest.fixture
+def fleet(broker: PrivateBroker, redis_client: redis.Redis, short_dir: Path) -> Iterator[Fleet]:
+    """Workers to start on `broker`; all are gone when the test ends."""
+    from support.fleet import Fleet
+
+    made = Fleet(short_dir, broker.target, broker.url)
+    yield made
+    made.close()
 
 
 @pytest.fixture

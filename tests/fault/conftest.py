@@ -1,4 +1,4 @@
-"""Fleets for fault tests: on the test process's server, or on one that the test may hurt."""
+"""Fleets on a server that the test may hurt."""
 
 from __future__ import annotations
 
@@ -11,16 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    import redis
     from support.broker import BrokerFactory, PrivateBroker
-
-
-@pytest.fixture
-def fleet(broker: PrivateBroker, redis_client: redis.Redis, short_dir: Path) -> Iterator[Fleet]:
-    """Workers on a server that stays."""
-    made = Fleet(short_dir, broker.target, broker.url)
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A fleet of real workers on the test process's server, with an empty database, and commands on its tree."""
+"""Commands on the tree and the broker of a fleet."""
 
 from __future__ import annotations
 
@@ -6,22 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.console import Answer, inside
-from support.fleet import Fleet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
-    import redis
-    from support.broker import PrivateBroker
-
-
-@pytest.fixture
-def fleet(broker: PrivateBroker, redis_client: redis.Redis, short_dir: Path) -> Iterator[Fleet]:
-    """Workers to start; all are gone when the test ends."""
-    made = Fleet(short_dir, broker.target, broker.url)
-    yield made
-    made.close()
+    from support.fleet import Fleet
 
 
 @pytest.fixture

@@ -110,7 +110,7 @@ class Zygote:
         return None
 
     def become_child(self, number: int, fds: list[int]) -> None:
-        # First of all: a zygote that is killed now never tells, and nobody would know whose this session was.
+        # First of all: a zygote that is killed now never tells, and nobody would know whose this process group was.
         frame = b'["born",%d]' % os.getpid()
         os.write(fds[0], LENGTH.pack(len(frame)) + frame)
         self.die_with(self.pid)
