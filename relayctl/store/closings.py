@@ -38,6 +38,11 @@ class Wish:
     narrow: Narrow
 
 
+_Own = tuple[int, int]
+"""How many instants of a range have fields of their own, and how many of these are firings."""
+_NOTHING_OWN: _Own = (0, 0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
     """What the broker has of one schedule for an audit; `fields` counts its published set. Epoch seconds."""
@@ -66,18 +71,19 @@ class Closings:
     def close(self, wishes: Sequence[Wish], *, now_ms: int) -> list[int]:
         """Close each; how many firings that closed, in order. `now_ms` is for the record."""
         closed = [0] * len(wishes)
-        pending = [(place, wish, wish.closing.span) for place, wish in enumerate(wishes)]
+        pending = [(place, wish, wish.closing.span, _NOTHING_OWN) for place, wish in enumerate(wishes)]
         while pending:
             batch, pending = pending[:_BATCH], pending[_BATCH:]
             with translate():
-                replies = self._scripts.run_many("close", [self._run(wish, span, now_ms) for _, wish, span in batch])
+                runs = [self._run(wish, span, own, now_ms) for _, wish, span, own in batch]
+                replies = self._scripts.run_many("close", runs)
                 for reply in replies:
                     if isinstance(reply, Exception):
                         raise reply
-            for (place, wish, span), reply in zip(batch, replies, strict=True):
+            for (place, wish, span, _), reply in zip(batch, replies, strict=True):
                 if reply[0] == "closed":
                     closed[place] += int(reply[1])
-                pending += [(place, wish, rest) for rest in _rest(wish, span, reply)]
+                pending += [(place, wish, rest, own) for rest, own in _rest(wish, span, reply)]
         return closed
 
     def accounts(self, names: Sequence[tuple[str, str]]) -> list[Account | None]:
@@ -119,7 +125,7 @@ class Closings:
             before = floor
         return True
 
-    def _run(self, wish: Wish, span: Span, now_ms: int) -> Arguments:
+    def _run(self, wish: Wish, span: Span, own: _Own, now_ms: int) -> Arguments:
         keys, app, schedule, closing = self._keys, wish.app, wish.schedule, wish.closing
         first, last = instant_text(from_epoch(span.first)), instant_text(from_epoch(span.last))
         record = (
@@ -135,20 +141,23 @@ class Closings:
                 keys.history_of_schedule(app, schedule),
                 keys.events,
             ),
-            (span.first, span.last, span.count, closing.verdict.value, closing.reason, app, schedule, *record),
+            (span.first, span.last, span.count, closing.verdict.value, closing.reason, app, schedule, *own, *record),
         )
 
 
-def _rest(wish: Wish, span: Span, reply: Sequence[Any]) -> list[Span]:
+def _rest(wish: Wish, span: Span, reply: Sequence[Any]) -> list[tuple[Span, _Own]]:
     """What is still to be asked for."""
     match reply[0]:
+        case "judge":
+            firings = sum(wish.narrow(int(at) - 1, int(at)) is not None for at in reply[1:])
+            return [(span, (len(reply) - 1, firings))]
         case "again":
             parts = [wish.narrow(int(reply[1]), span.last)]
         case "split":
             parts = [wish.narrow(span.first - 1, int(reply[1])), wish.narrow(int(reply[1]), span.last)]
         case _:
             return []
-    return [part for part in parts if part is not None]
+    return [(part, _NOTHING_OWN) for part in parts if part is not None]
 
 
 def _account(head: Sequence[Any], fields: int) -> Account | None:

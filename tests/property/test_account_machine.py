@@ -132,6 +132,9 @@ class AccountMachine(RuleBasedStateMachine):
     def _publish(self, at: int, gen: int, token: str, *, is_explicit: bool = False) -> None:
         answer = self.desk.publish(at, gen=gen, token=token, now_ms=self.now_ms, is_explicit=is_explicit)
         if at in self.published:
+            if answer.verdict is PublishVerdict.EARLY:
+                assert at * 1000 > self.now_ms + 1000, "only after the clock was set back"
+                return
             known = {PublishVerdict.PUBLISHED, PublishVerdict.DUPLICATE, PublishVerdict.SETTLED}
             assert answer.verdict in known
             assert answer.verdict is PublishVerdict.SETTLED or answer.entry == self.published[at]
@@ -154,10 +157,15 @@ class AccountMachine(RuleBasedStateMachine):
         if span is None:
             return
         floor = self.floor
+        paused: Any = self.client.hget(self.desk.keys.schedule(APP, SCHEDULE), "paused")
         new = {
             at
             for at in self.expected(span.first - 1, span.last)
-            if at not in self.published and at not in self.closed and (floor is None or at > floor)
+            if at not in self.published
+            and at not in self.closed
+            and (floor is None or at > floor)
+            # What a pause covers is closed by its end.
+            and (paused is None or at < int(paused))
         }
         closing = Closing(span=span, verdict=Verdict.MISSED, reason="horizon")
         wish = Wish(

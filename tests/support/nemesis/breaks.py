@@ -72,7 +72,7 @@ def publish_before_registering() -> None:
 def close_without_comparing() -> None:
     """A closing overwrites what was published meanwhile."""
     _change("close", "redis.call('HSETNX', pub, ARGV[1], value)", "1 redis.call('HSET', pub, ARGV[1], value)")
-    _change("close", "      count = count - 1\n", "      redis.call('HDEL', pub, field)\n")
+    _change("close", "      own[#own + 1] = field\n", "      redis.call('HDEL', pub, field)\n")
 
 
 def forget_a_lease() -> None:
