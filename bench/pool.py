@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -79,7 +80,7 @@ def wait_until(is_true: Any, within_s: float, otherwise: str) -> None:
         time.sleep(0.005)
 
 
-class Contender:
+class Contender(ABC):
     """Started processes that work off what is filled in. `fill`, `left` and `pace` are the subclasses'."""
 
     name: str
@@ -91,17 +92,18 @@ class Contender:
             subprocess.Popen(command, stdout=self.log, stderr=self.log, env=environ, cwd=folder) for command in commands
         ]
 
-    def fill(self, count: int) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def fill(self, count: int) -> None: ...
 
-    def left(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def left(self) -> int: ...
 
-    def pace(self, count: int, rate: float, file: Path) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def pace(self, count: int, rate: float, file: Path) -> None: ...
 
     def check(self, count: int) -> None:
-        """Raise unless each of the last `count` ran exactly once."""
+        """Raise unless each of the last `count` ran exactly once. A peer keeps no record that could say so."""
+        return
 
     def cpu(self) -> dict[str, float]:
         own = {program.pid for program in self.programs}

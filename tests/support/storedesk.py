@@ -14,7 +14,7 @@ from relayctl.core.routing import Dead, Owed, Routing, Unmatched
 from relayctl.errors import BrokerError
 from relayctl.store.closings import Closings, Wish
 from relayctl.store.definitions import Definitions, Head, Mode, Proposal, Verdict
-from relayctl.store.fleet import Fleet
+from relayctl.store.fleet import Fleet, WorkerRecord
 from relayctl.store.invocations import (
     Attempt,
     ClaimRefusal,
@@ -35,6 +35,18 @@ if TYPE_CHECKING:
 # A round number of milliseconds is where a careless number format turns to an exponent.
 T0 = 1_800_000_000
 T0_MS = T0 * 1000
+EVERY_10_S = '{"v":1,"evaluator":"1","enabled":true,"every":10}'
+RECORD = WorkerRecord(
+    id="w1",
+    host="host",
+    pid=1,
+    version="0",
+    started_at="2027-01-15T08:00:00Z",
+    is_publishing=True,
+    holdings_seq=1,
+    evaluator="1",
+    tzdata="2026.1",
+)
 LEASE_MS = 7000
 APP = "shop"
 SCHEDULE = "nightly"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.storedesk import APP, HANDLER, LEASE_MS, SCHEDULE, T0, T0_MS, Desk
+from support.storedesk import APP, EVERY_10_S, HANDLER, LEASE_MS, RECORD, SCHEDULE, T0, T0_MS, Desk
 
 from relayctl.core.checkpoint import Checkpoint
 from relayctl.core.deadletter import LetterFilter
@@ -19,7 +18,6 @@ from relayctl.store.controls import Controls, ControlVerdict
 from relayctl.store.dead_letters import DeadLetters, LetterVerdict
 from relayctl.store.definitions import Mode, Verdict
 from relayctl.store.failure import reply_lost
-from relayctl.store.fleet import WorkerRecord
 from relayctl.store.invocations import EndVerdict
 from relayctl.store.keys import GROUP
 from relayctl.store.scripts import Scripts
@@ -28,19 +26,7 @@ from relayctl.store.stream import PublishVerdict
 if TYPE_CHECKING:
     from relayctl.core.lifecycle import Claim
 
-EVERY_10_S = json.dumps({"v": 1, "evaluator": "1", "enabled": True, "every": 10})
 BY = "ann@host"
-RECORD = WorkerRecord(
-    id="w1",
-    host="host",
-    pid=1,
-    version="0",
-    started_at="2027-01-15T08:00:00Z",
-    is_publishing=True,
-    holdings_seq=1,
-    evaluator="1",
-    tzdata="2026.1",
-)
 MEMORY = Checkpoint(
     app=APP, schedule=SCHEDULE, gen=7, hash="h1", spec=EVERY_10_S, from_ms=T0_MS - 900_000, floor=T0 - 60,
     paused_at=T0 + 900, paused_by=BY, control=5,

@@ -8,7 +8,20 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.storedesk import APP, GROUP, HANDLER, LEASE_MS, SCHEDULE, T0, T0_MS, Desk, attempt, without_budget
+from support.storedesk import (
+    APP,
+    EVERY_10_S,
+    GROUP,
+    HANDLER,
+    LEASE_MS,
+    RECORD,
+    SCHEDULE,
+    T0,
+    T0_MS,
+    Desk,
+    attempt,
+    without_budget,
+)
 
 from relayctl.core.checkpoint import Checkpoint
 from relayctl.core.deadletter import LetterFilter
@@ -20,7 +33,6 @@ from relayctl.store import connect as factory
 from relayctl.store.controls import Controls
 from relayctl.store.dead_letters import DeadLetters
 from relayctl.store.definitions import Mode
-from relayctl.store.fleet import WorkerRecord
 from relayctl.store.invocations import ClaimRefusal
 from relayctl.store.outputs import Outputs
 from relayctl.store.replicas import Replicas
@@ -38,18 +50,6 @@ FOLDER = files("relayctl.store").joinpath("scripts")
 NAMES = sorted(item.name.removesuffix(".lua") for item in FOLDER.iterdir() if item.name.endswith(".lua"))
 STEPS = [name for name in NAMES if not name.startswith("_")]
 PACKAGE = files("relayctl")
-EVERY_10_S = '{"v":1,"evaluator":"1","enabled":true,"every":10}'
-RECORD = WorkerRecord(
-    id="w1",
-    host="h",
-    pid=1,
-    version="0",
-    started_at="2027-01-15T08:00:00Z",
-    is_publishing=True,
-    holdings_seq=1,
-    evaluator="1",
-    tzdata="2026.1",
-)
 
 
 def live_through_a_day(desk: Desk) -> None:
