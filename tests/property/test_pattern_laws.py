@@ -20,11 +20,19 @@ _operators = st.one_of(
     st.builds(lambda name, limit: {name: limit}, st.sampled_from(["gt", "gte", "lt", "lte"]), st.integers(-3, 3)),
     st.builds(lambda name: {name: "now()-90m"}, st.sampled_from(["gt", "lte"])),
 )
-_patterns: Any = st.deferred(
-    lambda: st.dictionaries(
-        _names, st.lists(_scalars | _operators | _patterns, min_size=1, max_size=3) | _patterns, min_size=1, max_size=3
-    )
-)
+
+
+def _nested(depth: int) -> Any:
+    """Patterns at most `depth` maps deep: without a bound, drawing one takes longer than judging it."""
+    lone: Any = _scalars | _operators
+    if depth == 0:
+        return st.dictionaries(_names, st.lists(lone, min_size=1, max_size=3), min_size=1, max_size=3)
+    inner = _nested(depth - 1)
+    conditions = st.lists(lone | inner, min_size=1, max_size=3) | inner
+    return st.dictionaries(_names, conditions, min_size=1, max_size=3)
+
+
+_patterns: Any = _nested(2)
 _events: Any = st.dictionaries(_names, st.recursive(_scalars, lambda inner: st.dictionaries(_names, inner, max_size=3)))
 _anything = st.recursive(
     _scalars | st.text(max_size=5),

@@ -38,9 +38,9 @@ def test_counts_are_those_of_the_listed_firings(every: str, offset_s: int) -> No
     assert density(schedules, window).by_minute == listed
 
 
-def test_a_year_of_seconds_is_counted_and_not_walked() -> None:
-    window = Window(after=AFTER, until=AFTER + timedelta(days=365))
-    assert density([Named(name="a/s", trigger=Every.parse("1s"))], window).total == 365 * 86_400
+def test_a_season_of_seconds_is_counted_and_not_walked() -> None:
+    window = Window(after=AFTER, until=AFTER + timedelta(days=90))
+    assert density([Named(name="a/s", trigger=Every.parse("1s"))], window).total == 90 * 86_400
 
 
 def test_herds_and_free_minutes() -> None:

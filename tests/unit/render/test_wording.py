@@ -70,7 +70,7 @@ _weekday = st.sampled_from(["*", "1", "1-5", "6,7", "*/2", "0-6"])
 
 
 @given(minute=_field, hour=_field, day=_day, weekday=_weekday)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_no_rate_is_false(minute: str, hour: str, day: str, weekday: str) -> None:
     cron = Cron.parse(f"{minute} {hour} {day} * {weekday}")
     sentence = describe(cron)
