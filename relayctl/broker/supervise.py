@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from relayctl.broker.binary import find_server
+from relayctl.broker.config import AOF_DIRECTORY
 from relayctl.broker.launch import PROBE_S, end, launch
 from relayctl.broker.spawner import DEFAULT_TIE, Server, Tie
-from relayctl.broker.watch import Listener, Watcher, is_listening
-from relayctl.errors import BrokerUnavailable
+from relayctl.broker.syncing import Syncer
+from relayctl.broker.watch import BrokerEvent, Listener, Watcher, is_listening
+from relayctl.errors import BrokerUnavailable, FileFailure
 from relayctl.host.lock import FileLock
 from relayctl.store.connect import Readiness, Target, check_server, connect, probe
 
@@ -57,6 +59,8 @@ class EmbeddedBroker:
         self._server_of = 0
         self._endpoint: Endpoint | None = None
         self._watcher: Watcher | None = None
+        self._syncer: Syncer | None = None
+        self._listener: Listener | None = None
 
     @property
     def endpoint(self) -> Endpoint | None:
@@ -109,9 +113,10 @@ class EmbeddedBroker:
     def watch(self, listener: Listener | None = None) -> None:
         """Keep a server running from now on: a thread restarts or attaches as soon as the server is gone.
 
-        `listener` is called from that thread with what happened. Ends with `stop`.
+        `listener` is called with what happened, from that thread or the one that syncs. Ends with `stop`.
         """
         with self._mutex:
+            self._listener = listener
             if self._watcher is None:
                 self.state.create()
                 self._presence.share()
@@ -177,6 +182,8 @@ class EmbeddedBroker:
         # From here the lock lives exactly as long as the server, not as long as this process.
         self._lock.hand_over()
         self._server, self._server_of = server, os.getpid()
+        self._syncer = Syncer(self.state.broker_data / AOF_DIRECTORY, self._unsynced)
+        self._syncer.start()
         self._endpoint = Endpoint(url=self.target.display, owner=True, pid=server.process.pid)
         return self._endpoint
 
@@ -215,6 +222,12 @@ class EmbeddedBroker:
         # A forked child has a copy of this object, but the server is its parent's.
         if server is not None and self._server_of == os.getpid():
             end(server, politely=politely)
+            if self._syncer is not None:
+                self._syncer.stop()
+
+    def _unsynced(self, error: FileFailure) -> None:
+        if self._listener is not None:
+            self._listener(BrokerEvent(kind="unsynced", error=error))
 
     def _silent_holder(self) -> BrokerUnavailable:
         holder = self._lock.holder()

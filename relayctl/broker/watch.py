@@ -31,9 +31,12 @@ _LONGEST_PAUSE_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerEvent:
-    """What the watcher saw or did; `error` with `failed` only, `endpoint` with `started` and `attached` only."""
+    """What was seen or done; `error` with `failed` and `unsynced` only, `endpoint` with `started` and `attached`.
 
-    kind: Literal["lost", "started", "attached", "failed"]
+    `unsynced` says that the server serves, but the disk does not take its data.
+    """
+
+    kind: Literal["lost", "started", "attached", "failed", "unsynced"]
     endpoint: Endpoint | None = None
     error: RelayError | None = None
 

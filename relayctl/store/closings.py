@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from relayctl.core.account import Closing, Span
 from relayctl.core.occurrence import from_epoch, instant_text
-from relayctl.store.failure import translate
-from relayctl.store.invocations import HISTORY_VERSION, offered
+from relayctl.errors import BrokerRefused
+from relayctl.store.endrecords import HISTORY_VERSION
+from relayctl.store.failure import refusal_of_key, translate
+from relayctl.store.invocations import offered
 from relayctl.store.scripts import Arguments, Scripts
 
 if TYPE_CHECKING:
@@ -68,27 +70,31 @@ class Closings:
         self.by = by
         self._wants_verdicts = wants_verdicts
 
-    def close(self, wishes: Sequence[Wish], *, now_ms: int) -> list[int]:
-        """Close each; how many firings that closed, in order. `now_ms` is for the record."""
+    def close(self, wishes: Sequence[Wish], *, now_ms: int) -> list[int | BrokerRefused]:
+        """Close each; how many firings that closed, in order, or a refusal where a key of that schedule holds something
+        else. `now_ms` is for the record."""
         closed = [0] * len(wishes)
+        refused: dict[int, BrokerRefused] = {}
         pending = [(place, wish, wish.closing.span, _NOTHING_OWN) for place, wish in enumerate(wishes)]
         while pending:
             batch, pending = pending[:_BATCH], pending[_BATCH:]
             with translate():
                 runs = [self._run(wish, span, own, now_ms) for _, wish, span, own in batch]
                 replies = self._scripts.run_many("close", runs)
-                for reply in replies:
-                    if isinstance(reply, Exception):
-                        raise reply
             for (place, wish, span, _), reply in zip(batch, replies, strict=True):
+                refusal = refusal_of_key(reply, *self._keys_of(wish))
+                if refusal is not None:
+                    refused[place] = refusal
+                    continue
                 if reply[0] == "closed":
                     closed[place] += int(reply[1])
                 pending += [(place, wish, rest, own) for rest, own in _rest(wish, span, reply)]
-        return closed
+        return [refused.get(place, count) for place, count in enumerate(closed)]
 
-    def accounts(self, names: Sequence[tuple[str, str]]) -> list[Account | None]:
-        """What an audit compares first, as of one moment each; None where there is no such schedule."""
-        found: list[Account | None] = []
+    def accounts(self, names: Sequence[tuple[str, str]]) -> list[Account | BrokerRefused | None]:
+        """What an audit compares first, as of one moment each; None where there is no such schedule, and a refusal
+        where a key of it holds something else."""
+        found: list[Account | BrokerRefused | None] = []
         for start in range(0, len(names), _BATCH):
             with translate():
                 # In one transaction, or a publication in between would look like a difference.
@@ -96,8 +102,13 @@ class Closings:
                 for app, schedule in names[start : start + _BATCH]:
                     pipeline.hmget(self._keys.schedule(app, schedule), *_ACCOUNT_FIELDS)
                     pipeline.hlen(self._keys.published(app, schedule))
-                replies = pipeline.execute()
-            found += [_account(head, count) for head, count in zip(replies[::2], replies[1::2], strict=True)]
+                replies = pipeline.execute(raise_on_error=False)
+            found += [
+                refusal_of_key(head, self._keys.schedule(*name))
+                or refusal_of_key(count, self._keys.published(*name))
+                or _account(head, count)
+                for name, head, count in zip(names[start:], replies[::2], replies[1::2], strict=False)
+            ]
         return found
 
     def recorded(self, app: str, schedule: str) -> tuple[Account | None, dict[str, str]]:
@@ -126,7 +137,7 @@ class Closings:
         return True
 
     def _run(self, wish: Wish, span: Span, own: _Own, now_ms: int) -> Arguments:
-        keys, app, schedule, closing = self._keys, wish.app, wish.schedule, wish.closing
+        app, schedule, closing = wish.app, wish.schedule, wish.closing
         first, last = instant_text(from_epoch(span.first)), instant_text(from_epoch(span.last))
         record = (
             *("v", str(HISTORY_VERSION), "kind", "schedule", "scheduled_at", last),
@@ -135,14 +146,13 @@ class Closings:
             *offered(self._wants_verdicts),
         )
         return (
-            (
-                keys.schedule(app, schedule),
-                keys.published(app, schedule),
-                keys.history_of_schedule(app, schedule),
-                keys.events,
-            ),
+            (*self._keys_of(wish), self._keys.events),
             (span.first, span.last, span.count, closing.verdict.value, closing.reason, app, schedule, *own, *record),
         )
+
+    def _keys_of(self, wish: Wish) -> tuple[str, str, str]:
+        keys, name = self._keys, (wish.app, wish.schedule)
+        return keys.schedule(*name), keys.published(*name), keys.history_of_schedule(*name)
 
 
 def _rest(wish: Wish, span: Span, reply: Sequence[Any]) -> list[tuple[Span, _Own]]:

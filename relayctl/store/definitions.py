@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from relayctl.core.checkpoint import Checkpoint
 from relayctl.core.definition import Generation
-from relayctl.store.failure import translate
+from relayctl.errors import BrokerRefused
+from relayctl.store.failure import alien_record, refusal_of_key, translate
 from relayctl.store.scripts import Arguments, Scripts
 
 if TYPE_CHECKING:
@@ -100,6 +101,15 @@ class Head:
         return -(1 << 62) if mark is None else mark
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a look at some schedules found. Those without a record are in neither."""
+
+    heads: dict[Name, Head]
+    unreadable: dict[Name, BrokerRefused]
+    """Where the key holds something that is no record of a schedule: of these nothing is known."""
+
+
 class Definitions:
     """Operations on the registry. They raise BrokerUnavailable or BrokerRefused."""
 
@@ -108,10 +118,15 @@ class Definitions:
         self._keys = keys
         self._scripts = Scripts(client)
 
-    def register(self, proposals: Sequence[Proposal], now_ms: int | None = None) -> list[tuple[Verdict, Head | None]]:
-        """Propose each; the answers are in the same order, with the head now in force (None: there is none)."""
+    def register(
+        self, proposals: Sequence[Proposal], now_ms: int | None = None
+    ) -> list[tuple[Verdict, Head | None] | BrokerRefused]:
+        """Propose each; the answers are in the same order, with the head now in force (None: there is none).
+
+        A refusal where a key of that schedule holds something else than it should.
+        """
         keys = self._keys
-        answers: list[tuple[Verdict, Head | None]] = []
+        answers: list[tuple[Verdict, Head | None] | BrokerRefused] = []
         for batch in _batches(proposals):
             runs = [
                 (
@@ -136,11 +151,8 @@ class Definitions:
             ]
             with translate():
                 replies = self._scripts.run_many("register", runs)
-                for reply in replies:
-                    if isinstance(reply, Exception):
-                        raise reply
             for item, reply in zip(batch, replies, strict=True):
-                answers.append((Verdict(reply[0]), _head(item.app, item.schedule, reply[1:])))
+                answers.append(self._registered(item, reply))
         return answers
 
     def restore(self, checkpoints: Sequence[Checkpoint], now_ms: int | None = None) -> int:
@@ -173,26 +185,53 @@ class Definitions:
                 for item in batch
             ]
             with translate():
-                for reply in self._scripts.run_many("restore", runs):
-                    if isinstance(reply, Exception):
-                        raise reply
-                    restored += reply == "restored"
+                replies = self._scripts.run_many("restore", runs)
+            # One that is refused is told when it is registered, which follows.
+            restored += sum(not refusal_of_key(reply) and reply == "restored" for reply in replies)
         return restored
 
     def heads(self, names: Iterable[Name]) -> dict[Name, Head]:
-        """The heads of these schedules; those without a record are left out."""
-        found: dict[Name, Head] = {}
+        """The heads of these schedules; those without a record are left out. Raises where one cannot be read."""
+        found = self.look(names)
+        for error in found.unreadable.values():
+            raise error
+        return found.heads
+
+    def look(self, names: Iterable[Name]) -> Found:
+        """The heads of these schedules, as far as they can be read."""
+        found = Found(heads={}, unreadable={})
         for batch in _batches(list(names)):
             with translate():
                 pipeline = self._client.pipeline(transaction=False)
                 for app, schedule in batch:
                     pipeline.hmget(self._keys.schedule(app, schedule), *_HEAD_FIELDS)
-                replies = pipeline.execute()
+                replies = pipeline.execute(raise_on_error=False)
             for (app, schedule), reply in zip(batch, replies, strict=True):
-                head = _head(app, schedule, reply)
-                if head is not None:
-                    found[app, schedule] = head
+                head = self._read(app, schedule, reply)
+                if isinstance(head, BrokerRefused):
+                    found.unreadable[app, schedule] = head
+                elif head is not None:
+                    found.heads[app, schedule] = head
         return found
+
+    def _registered(self, item: Proposal, reply: Any) -> tuple[Verdict, Head | None] | BrokerRefused:
+        app, schedule = item.app, item.schedule
+        keys = (self._keys.schedule(app, schedule), self._keys.published(app, schedule))
+        refusal = refusal_of_key(reply, *keys)
+        if refusal is not None:
+            return refusal
+        head = self._read(app, schedule, reply[1:])
+        return head if isinstance(head, BrokerRefused) else (Verdict(reply[0]), head)
+
+    def _read(self, app: str, schedule: str, fields: Any) -> Head | BrokerRefused | None:
+        key = self._keys.schedule(app, schedule)
+        refusal = refusal_of_key(fields, key)
+        if refusal is not None:
+            return refusal
+        try:
+            return _head(app, schedule, fields)
+        except (TypeError, ValueError) as error:
+            return alien_record(str(error), key)
 
     def all_names(self) -> set[Name]:
         """Every schedule in the registry that is not removed."""

@@ -39,6 +39,7 @@ _PASSING = (
     library.InvalidResponse,
 )
 # Whitelisted: what is not known to be about the arguments is taken for the server's state, and costs no firing.
+_ABOUT_KEY = re.compile(r"\bWRONGTYPE\b|@user_script:\d+|^user_script:")
 _ABOUT_ARGUMENTS = re.compile(r"^user_script:|not an integer|not a valid|out of range|exceeds maximum|invalid .*length")
 
 
@@ -129,6 +130,27 @@ def to_broker_error(error: Exception, broker: str = "the broker") -> BrokerError
     if isinstance(error, (library.ConnectionError, library.RedisClusterException)):
         return BrokerUnavailable(f"{broker} cannot be reached: {reason}", help="check that it runs, and the URL")
     return BrokerUnavailable(f"{broker} cannot serve now: {reason}", help=_way_out(reason))
+
+
+def refusal_of_key(reply: object, *keys: str) -> BrokerRefused | None:
+    """The refusal, where an answer of a batch says that one of its own keys holds what it should not; else None.
+
+    Raises the error of ours for any other failure: that is the server's, and meets the rest of the batch too.
+    """
+    if not isinstance(reply, Exception):
+        return None
+    error, reason = to_broker_error(reply), _one_line(_behind(reply))
+    if isinstance(error, BrokerRefused) and _ABOUT_KEY.search(reason):
+        return alien_record(reason, *keys)
+    raise error
+
+
+def alien_record(reason: str, *keys: str) -> BrokerRefused:
+    """The error for a record that relayctl did not write, under one of these keys."""
+    return BrokerRefused(
+        f"{' or '.join(keys)} in the broker holds something that relayctl did not write there: {reason}",
+        help="look at it and take it away (RENAME or DEL); what belongs there is written anew",
+    )
 
 
 def reply_lost(error: Exception) -> ReplyLost:

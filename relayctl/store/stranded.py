@@ -5,14 +5,15 @@ Who can run what is the caller's to know; here are the marks in the broker, whic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from relayctl.core.lifecycle import Slot
 from relayctl.errors import BrokerError
+from relayctl.store.endrecords import surrendered_letter, surrendered_record
 from relayctl.store.failure import translate
-from relayctl.store.invocations import Invocations, answer_of, offered, surrendered_letter, surrendered_record
+from relayctl.store.invocations import Invocations, answer_of, offered
 from relayctl.store.keys import GROUP
 from relayctl.store.scripts import Arguments, Scripts
 
@@ -66,6 +67,13 @@ class Strandings:
         with translate():
             marks: Any = self._client.hgetall(self._keys.stranded)
         return {mark: int(since) for mark, since in marks.items()}
+
+    def move(self, seen: Mapping[str, int], by_ms: int) -> None:
+        """Follow a clock that was corrected by so much. A mark that does not say any more what was seen stays."""
+        args = [part for mark, since in seen.items() for part in (mark, since, since + by_ms)]
+        if args:
+            with translate():
+                self._scripts.run("remark", [self._keys.stranded], args)
 
     def clear(self, marks: Sequence[str]) -> None:
         """Somebody can run these again, or nothing of theirs is due."""

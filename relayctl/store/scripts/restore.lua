@@ -6,7 +6,8 @@
 --       6 start of a pause in epoch seconds, or ''   7 its end, or ''   8 name as app/schedule   9 now in ms, or ''
 --       10 number of the last act of an operator   11 by whom it is paused   12 why
 -- Answers restored (there was no record) | raised (something was learned) | known
--- Idempotent. Another definition in force stays so; it only learns the floor, below which everything has run.
+-- Idempotent. Another definition in force stays so; it only learns the floor, below which everything has run. The same
+-- one learns since when, down to the end of the last that was in force before it here.
 --@include time
 --@include change
 local sch, gen, hash, from = KEYS[1], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[4])
@@ -27,6 +28,22 @@ local function take_control()
       redis.call('HSET', sch, 'paused_until', ARGV[7])
     end
   end
+end
+
+-- ended(): when the last of the past generations ended that were in force for a while. What was restored over another
+-- number leaves an empty one, which is in nobody's way.
+local function ended()
+  local latest = 0
+  local record = redis.call('HGETALL', sch)
+  for i = 1, #record, 2 do
+    if string.find(record[i], '^g:') then
+      local begun, over = string.match(record[i + 1], '^(%d+)|(%d+)|')
+      if begun and tonumber(begun) < tonumber(over) then
+        latest = math.max(latest, tonumber(over))
+      end
+    end
+  end
+  return latest
 end
 
 local head = redis.call('HMGET', sch, 'gen', 'hash', 'from', 'floor', 'paused', 'spec', 'control')
@@ -58,8 +75,12 @@ if head[2] == hash then
     learned = true
   end
   if from < since then
-    redis.call('HSET', sch, 'from', from)
-    learned = true
+    -- What another definition was in force for stays its own.
+    from = math.max(from, ended())
+    if from < since then
+      redis.call('HSET', sch, 'from', from)
+      learned = true
+    end
   end
 end
 if learned then

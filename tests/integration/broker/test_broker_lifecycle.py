@@ -57,7 +57,7 @@ def test_only_the_owner_can_reach_it_and_only_by_the_socket(broker):
 def test_it_is_durable_and_evicts_nothing(redis_client):
     wanted = {
         "appendonly": "yes",
-        "appendfsync": "everysec",
+        "appendfsync": "no",
         "aof-use-rdb-preamble": "no",
         "maxmemory-policy": "noeviction",
         "save": "",
