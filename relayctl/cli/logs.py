@@ -43,7 +43,7 @@ def logs(
 
     Without @ it is the newest run. The last 16 KiB of an attempt are kept, of the newest 50 attempts of a schedule or
     event handler, for 30 days. With --follow new lines come about a second after they were printed, and the command
-    ends with the run, whatever its verdict.
+    ends with the run, whatever its verdict; a firing that is not published yet is waited for.
     """
     from relayctl import api
     from relayctl.cli.desk import Desk, to_json
@@ -61,9 +61,11 @@ def logs(
         runs = asked(desk, store, follow)
     if follow and len(runs) > 1:
         raise UsageError(f"{target} is {len(runs)} runs; --follow takes one", help=f"such as {runs[-1].target}")
-    if follow and runs and not runs[0].is_over:
-        _follow(desk, form, runs[0], attempt)
-        return
+    if follow and runs:
+        runs = [_published(desk, runs[0])]
+        if not runs[0].is_over:
+            _follow(desk, form, runs[0], attempt)
+            return
     _check_attempt(runs, attempt)
     now = desk.now()
     nothing = f"{name} has not run yet, or nothing is on record of it\n"
@@ -104,6 +106,20 @@ def _check_attempt(runs: list[RunLog], attempt: int | None) -> None:
         f"no attempt {attempt} of {runs[-1].target} is kept",
         help=f"there {'is' if len(kept) == 1 else 'are'}: {numbers}",
     )
+
+
+def _published(desk: Desk, run: RunLog) -> RunLog:
+    """The run once it is published, or once it is certain that it will not be. Until then it is waited for."""
+    from relayctl.render.logs import ending
+
+    if run.message or run.is_over:
+        return run
+    desk.remark(f"{run.target}: {ending(run, desk.now())}; waiting for it")
+    for seen in _looks(desk, run):
+        run = seen
+        if run.message:
+            break
+    return run
 
 
 def _follow(desk: Desk, form: str, run: RunLog, attempt: int | None) -> None:

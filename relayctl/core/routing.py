@@ -101,6 +101,11 @@ def route_entry(
     return Owed(kind=Kind.EVENT, event=text, invocations=owed) if owed else Unmatched()
 
 
+def unclassified(fields: Mapping[str, str], detail: str) -> Dead:
+    """What becomes of an entry that nobody could classify: no rule is known to be for it, and it holds up nobody."""
+    return _dead("not-classified", detail, fields.get("event", ""))
+
+
 def _replayed(fields: Mapping[str, str], text: str) -> Routing:
     """One invocation again. Its message was judged when it came first, and the broker knows which replays are real."""
     app, slot, letter = fields.get("app", ""), fields.get("slot", ""), fields["replay"]

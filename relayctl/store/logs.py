@@ -82,7 +82,9 @@ class Logs:
         return kept[-1] if kept else None
 
     def again(self, run: RunLog) -> RunLog:
-        """The same run as it is now."""
+        """The same run as it is now; of a firing that was awaited, the run that it has since."""
+        if not run.message and run.scheduled_at is not None:
+            return self._of_schedule(run.app, run.name, run.scheduled_at)[-1]
         return replace(self._run(run.app, run.slot, run.message, run.zone), judgement=run.judgement)
 
     # What a name means
@@ -199,6 +201,7 @@ def _unpublished(app: str, slot: Slot, judgement: Judgement, zone: tzinfo) -> Ru
         name=slot.schedule or slot.text,
         slot=slot,
         message="",
+        state="awaited" if judgement.is_awaited else "over",
         scheduled_at=judgement.at,
         judgement=judgement,
         record=judgement.record,

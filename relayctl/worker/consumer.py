@@ -11,17 +11,29 @@ from typing import TYPE_CHECKING
 
 from relayctl.core.definition import Firing
 from relayctl.core.facts import Emit, EventUnmatched, Fact, IntakeRemade, LoopFailed, MessageRejected
-from relayctl.core.lifecycle import Claim, Descriptor, Kind, Slot
+from relayctl.core.lifecycle import Claim, Kind, Slot
 from relayctl.core.occurrence import from_epoch
-from relayctl.core.routing import Dead, ForNewer, Owed, Routing, Unmatched, firing_objection, route_entry
+from relayctl.core.routing import (
+    Dead,
+    ForNewer,
+    Owed,
+    Routing,
+    Unmatched,
+    firing_objection,
+    route_entry,
+    unclassified,
+)
 from relayctl.errors import BrokerError
-from relayctl.store.invocations import Wanted, dead_entry
+from relayctl.store.endrecords import dead_entry
+from relayctl.store.invocations import Wanted, pinned
 from relayctl.store.stream import Entry, OwedInvocation, RouteOrder
 from relayctl.worker.claimer import LEASE_MS, Claimer
 from relayctl.worker.executor import Executor
 from relayctl.worker.newer import NewerTold
+from relayctl.worker.setaside import SetAside
 
 if TYPE_CHECKING:
+    from relayctl.core.model import App
     from relayctl.core.occurrence import Occurrence
     from relayctl.host.clock import Clock
     from relayctl.store.definitions import Definitions
@@ -38,8 +50,8 @@ _SWEEP_S = 5.0
 _BROKEN_WAIT_S = 1.0
 _KNOWN_GENERATIONS = 10_000
 _LOOK_WAIT_S = 0.1
-_LEFT_FOR_S = 60.0
-"""An entry that cannot be routed is looked at again after that."""
+_MOST_ROUNDS = 5
+"""A batch of which nothing can be routed is tried so often before it is taken for the entries' own fault."""
 
 
 class FiringChecks:
@@ -97,9 +109,12 @@ class Consumer:
         emit: Emit,
         blindspot: Blindspot | None = None,
         has_looked: Callable[[], bool] = lambda: True,
+        elsewhere: Callable[[], Mapping[str, App]] = dict,
     ) -> None:
         """`reader` may block in the broker, `stream` is for everything else; nothing is read before the worker
-        `has_looked` at its tree, and no event is judged that peers may have rules for beyond the `blindspot`."""
+        `has_looked` at its tree, and no event is judged that peers may have rules for beyond the `blindspot`.
+        The apps `elsewhere` have rules too, and others run them."""
+        self._elsewhere = elsewhere
         self._reader = reader
         self._stream = stream
         self._invocations = invocations
@@ -118,7 +133,8 @@ class Consumer:
         self._sweep_at = 0.0
         self._is_broken = False
         self._unrouted: list[Entry] = []
-        self._left: dict[str, float] = {}
+        self._aside = SetAside(emit)
+        self._rounds = 0
         self._is_group_known = False
         self.last_pass_at = clock.monotonic()
 
@@ -156,11 +172,12 @@ class Consumer:
             self._unrouted = self._reader.read(
                 self._worker, count=BATCH, block_ms=block_ms, on_remade=lambda: self._emit(IntakeRemade())
             )
-        self._left = {entry: until for entry, until in self._left.items() if until > now}
-        self._unrouted = [entry for entry in self._unrouted if entry.id not in self._left]
+        left = self._aside.still(now)
+        self._unrouted = [entry for entry in self._unrouted if entry.id not in left]
         if self._unrouted:
             self._route_all(self._unrouted)
             self._unrouted = []
+            self._rounds = 0
         self.last_pass_at = self._clock.monotonic()
 
     def _route_all(self, entries: Sequence[Entry]) -> None:
@@ -172,10 +189,11 @@ class Consumer:
             if _is_passing(error):
                 raise
             reasons = self._route_one_by_one(entries) if len(entries) > 1 else {entries[0].id: _words(error)}
-            if len(reasons) == len(entries) > 1:
+            self._rounds += 1
+            if len(reasons) == len(entries) > 1 and self._rounds < _MOST_ROUNDS:
                 # Then it is hardly about any of them.
                 raise
-            self._leave(reasons)
+            self._aside.leave(reasons, self._clock.monotonic())
 
     def _route_one_by_one(self, entries: Sequence[Entry]) -> dict[str, str]:
         """The ids of those for which it fails for good, and why."""
@@ -188,15 +206,6 @@ class Consumer:
                     raise
                 reasons[entry.id] = _words(error)
         return reasons
-
-    def _leave(self, reasons: Mapping[str, str]) -> None:
-        """Leave entries where they are, pending, and look at them again after a while."""
-        until = self._clock.monotonic() + _LEFT_FOR_S
-        self._left |= dict.fromkeys(reasons, until)
-        if reasons:
-            first = next(iter(reasons))
-            others = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
-            self._emit(LoopFailed(loop="consumer", reason=f"entry {first} cannot be routed: {reasons[first]}{others}"))
 
     def _route(self, entries: Sequence[Entry]) -> None:
         reserved: dict[str, int] = {}
@@ -257,10 +266,8 @@ class Consumer:
         `reserved` counts the places taken for it by app, also where this fails; `news` is to be told once it is done.
         """
         snapshot = self._snapshot()
-        apps, now = snapshot.apps, from_epoch(self._time.now_ms() // 1000)
         orders: list[RouteOrder] = []
-        for entry in entries:
-            routing = route_entry(entry.fields, apps, now=now, max_bytes=self._max_bytes, check=self._check)
+        for entry, routing in self._classified(entries, snapshot):
             if handed is not None and _rests_on_rules(routing):
                 handed.append(entry.id)
                 continue
@@ -278,6 +285,30 @@ class Consumer:
                     orders.append(self._order(entry, owed, snapshot, reserved))
         return orders
 
+    def _classified(self, entries: Sequence[Entry], snapshot: Snapshot) -> list[tuple[Entry, Routing]]:
+        """What each entry is. One that breaks its classification is set aside by itself: a rule or an entry may do
+        what nobody thought of, and the others of its batch must not wait for it."""
+        apps, now = {**self._elsewhere(), **snapshot.apps}, from_epoch(self._time.now_ms() // 1000)
+        found: list[tuple[Entry, Routing]] = []
+        refused: dict[str, str] = {}
+        broken: dict[str, str] = {}
+        for entry in entries:
+            try:
+                found.append(
+                    (entry, route_entry(entry.fields, apps, now=now, max_bytes=self._max_bytes, check=self._check))
+                )
+            except BrokerError as error:
+                if error.is_retryable:
+                    raise
+                refused[entry.id] = _words(error)
+            except Exception as error:  # noqa: BLE001  whatever it is, it is about this entry
+                broken[entry.id] = _words(error)
+        now_s = self._clock.monotonic()
+        hopeless = self._aside.broken(broken, now_s)
+        self._aside.leave(refused, now_s)
+        found += [(entry, unclassified(entry.fields, broken[entry.id])) for entry in entries if entry.id in hopeless]
+        return found
+
     def _give_back(self, reserved: Mapping[str, int]) -> None:
         for app, count in reserved.items():
             self._executor.give_back(app, count)
@@ -286,7 +317,7 @@ class Consumer:
         items: list[OwedInvocation] = []
         for app, slot in owed.invocations:
             live = snapshot.live.get(app)
-            grant = None
+            grant, schedule = None, slot.schedule
             if live is not None and self._executor.reserve(app, 1):
                 grant = self._claimer.grant(live, slot)
                 if grant is None:
@@ -297,9 +328,10 @@ class Consumer:
                 OwedInvocation(
                     app=app,
                     slot=slot.text,
-                    schedule=slot.schedule,
+                    schedule=schedule,
                     history=self._invocations.history_key(app, slot),
-                    obsolete_record=self._invocations.unadmitted_record(entry.id),
+                    # Only a schedule can be gone, or have another run in the way.
+                    obsolete_record=() if schedule is None else self._invocations.unadmitted_record(entry.id),
                     grant=grant,
                 )
             )
@@ -313,7 +345,7 @@ class Consumer:
                 slot=Slot(item.slot),
                 token=item.grant.token,
                 attempt=1,
-                descriptor=Descriptor.from_json(item.grant.descriptor),
+                descriptor=pinned(item.grant.descriptor),
                 event=order.event,
             )
             for order, answer in zip(orders, answers, strict=True)
