@@ -1,25 +1,33 @@
-"""`relayctl plan`: what the templates here would change in what runs. Reads only."""
+"""`relayctl plan`: what the templates here would change in what runs, or in another tree. Changes nothing but files."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from relayctl.cli.verb import verb_app
+from relayctl.errors import RelayError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
-    from relayctl.api import Observation
+    from relayctl.api import Observation, Place
     from relayctl.cli.desk import Desk
     from relayctl.core.diff import Plan
+    from relayctl.core.planfile import SavedPlan
+    from relayctl.core.problem import Problem
+    from relayctl.host.clock import Clock
     from relayctl.render.plan import Setting
-    from relayctl.templates.load import LoadedTree
+    from relayctl.templates.described import DescribedTree
 
 app = verb_app()
 
+_HORIZON = "24h"
 _LONGEST_HORIZON = timedelta(days=366)
 
 
@@ -29,40 +37,177 @@ def plan(
     target: Annotated[
         list[str] | None, typer.Option("--target", metavar="APP[/NAME]", help="show only this; may be repeated")
     ] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="save the plan for apply")] = None,
+    show: Annotated[Path | None, typer.Option("--show", metavar="FILE", help="show a saved plan")] = None,
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="DIR|COMMIT", help="compare with this tree, not with a fleet")
+    ] = None,
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="end with 10 when changes are shown")
     ] = False,
     show_unchanged: Annotated[bool, typer.Option("--show-unchanged", help="list what stays as it is too")] = False,
     horizon: Annotated[
-        str, typer.Option("--horizon", metavar="DURATION", help="over which firings are counted")
-    ] = "24h",
+        str | None, typer.Option("--horizon", metavar="DURATION", help=f"over which firings are counted [{_HORIZON}]")
+    ] = None,
     concise: Annotated[bool, typer.Option("--concise", help="one line per change")] = False,
 ) -> None:
     """Show what the templates would change in what runs.
 
     Without a live worker it compares with the registry's last state; without a broker nothing runs and all is new.
     """
-    from relayctl import api
-    from relayctl.cli import tree as trees
     from relayctl.cli.desk import Desk
     from relayctl.cli.exits import Code, Ended
+    from relayctl.cli.tree import say_broken
+
+    desk = Desk(context)
+    _refuse_together({"--show": show, "--out": out, "--against": against})
+    _refuse_together({"--show": show, "--horizon": horizon})
+    made = _saved(desk, show) if show is not None else _made(desk, against, horizon or _HORIZON)
+    shown = _narrowed(made.plan, target or ())
+    hint = made.setting.hint if out is None else ""
+    _deliver(desk, shown, replace(made.setting, is_concise=concise, shows_unchanged=show_unchanged, hint=hint))
+    if say_broken(desk, made.problems):
+        if out is not None:
+            desk.complain(f"{out}: not saved, since a plan is applied as a whole or not at all")
+        raise Ended(Code.FINDINGS)
+    if out is not None:
+        _save(desk, made, out)
+    if detailed_exitcode and shown.has_changes:
+        raise Ended(Code.CHANGES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Made:
+    """A plan with what it was made from; `observation` and `tree` only where it is about a fleet."""
+
+    plan: Plan
+    setting: Setting
+    problems: Sequence[Problem] = ()
+    tree: DescribedTree | None = None
+    observation: Observation | None = None
+
+
+def _refuse_together(given: dict[str, object]) -> None:
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) > 1:
+        raise UsageError(f"{names[0]} does not go together with {names[1]}", help=f"leave out {names[1]}")
+
+
+def _made(desk: Desk, against: str | None, horizon: str) -> _Made:
+    import gc
+
+    from relayctl import api
+    from relayctl.cli import tree as trees
     from relayctl.cli.fleet import place_of
     from relayctl.cli.when import parse_span
     from relayctl.host.clock import SystemClock
 
-    desk, clock = Desk(context), SystemClock()
-    span = parse_span(horizon, "--horizon", longest=_LONGEST_HORIZON)
+    span, clock = parse_span(horizon, "--horizon", longest=_LONGEST_HORIZON), SystemClock()
     began, now = clock.monotonic(), desk.now()
-    tree = trees.load(desk, now)
-    observation = api.observe_or_nothing(place_of(desk.settings), clock)
-    whole = api.plan(api.desired_of(tree), observation, now=now, horizon=span)
-    shown = _narrowed(whole, target or ())
+    # This process ends soon, and collecting between the many small values of a large tree only costs time.
+    gc.disable()
+    if against is not None:
+        return _made_against(desk, trees.described(desk, now, span), against, now, span)
+    look = _Look(place_of(desk.settings), clock)
+    tree = trees.described(desk, now, span, meanwhile=look.take)
+    desired, observation = api.desired_of(tree), look.result()
+    if observation is not None:
+        observation = api.with_removed(observation, desired, place_of(desk.settings), clock)
+    whole = api.plan(desired, observation, now=now, horizon=span)
     setting = _setting(desk, tree, observation, whole, took=timedelta(seconds=clock.monotonic() - began))
-    _deliver(desk, shown, setting, concise, show_unchanged)
-    if trees.say_broken(desk, tree.problems):
-        raise Ended(Code.FINDINGS)
-    if detailed_exitcode and shown.has_changes:
-        raise Ended(Code.CHANGES)
+    return _Made(plan=whole, setting=setting, problems=tree.problems, tree=tree, observation=observation)
+
+
+class _Look:
+    """A look at the fleet that may be taken while the tree is read; what goes wrong with it is told after the tree."""
+
+    def __init__(self, place: Place, clock: Clock) -> None:
+        self._place = place
+        self._clock = clock
+        self._taken: tuple[Observation | None, RelayError | None] | None = None
+
+    def take(self) -> tuple[Observation | None, RelayError | None]:
+        """Look, the first time."""
+        from relayctl import api
+
+        if self._taken is None:
+            try:
+                self._taken = api.observe_or_nothing(self._place, self._clock, with_last=False), None
+            except RelayError as error:
+                self._taken = None, error
+        return self._taken
+
+    def result(self) -> Observation | None:
+        """What was seen."""
+        observation, error = self.take()
+        if error is not None:
+            raise error
+        return observation
+
+
+def _made_against(desk: Desk, tree: DescribedTree, against: str, now: datetime, horizon: timedelta) -> _Made:
+    from relayctl import api
+    from relayctl.cli.othertree import read_other
+    from relayctl.render.plan import Setting
+
+    other = read_other(desk.settings.apps, against, now=now, horizon=horizon)
+    whole = api.compare(api.desired_of(tree), other.desired, now=now, horizon=horizon)
+    setting = Setting(
+        desired=_desired_words(desk, tree),
+        running=other.words,
+        width=desk.look.width,
+        is_against=True,
+        guard=_guard_words(whole, "", None),
+        remarks=other.remarks,
+    )
+    return _Made(plan=whole, setting=setting, problems=tree.problems)
+
+
+def _saved(desk: Desk, path: Path) -> _Made:
+    from relayctl.cli.planfile import read_plan
+    from relayctl.render.plan import Setting
+
+    saved = read_plan(path)
+    words = saved.words
+    setting = Setting(
+        desired=words.desired,
+        running=words.running,
+        guard=words.guard,
+        limits=words.limits,
+        width=desk.look.width,
+        saved=saved,
+    )
+    return _Made(plan=saved.plan, setting=setting)
+
+
+def _save(desk: Desk, made: _Made, path: Path) -> None:
+    from relayctl.cli.desk import write_private
+    from relayctl.cli.planfile import plan_text
+
+    saved = _to_save(desk, made)
+    write_private(path, plan_text(saved))
+    further = "relayctl apply {} applies it" if made.setting.hint else "relayctl plan --show {} shows it"
+    desk.remark(f"plan {saved.short_id} saved to {path}; {further.format(path)}")
+
+
+def _to_save(desk: Desk, made: _Made) -> SavedPlan:
+    import secrets
+
+    from relayctl import api
+    from relayctl.core.planfile import SavedPlan, Words
+    from relayctl.host.operator import operator
+
+    setting, tree = made.setting, made.tree
+    return SavedPlan(
+        id=secrets.token_hex(8),
+        made_at=made.plan.now,
+        by=operator(),
+        basis=api.basis(
+            made.observation, template="" if tree is None else tree.digest, namespace=desk.settings.namespace
+        ),
+        plan=made.plan,
+        words=Words(desired=setting.desired, running=setting.running, guard=setting.guard, limits=setting.limits),
+    )
 
 
 def _narrowed(whole: Plan, targets: Sequence[str]) -> Plan:
@@ -76,45 +221,58 @@ def _narrowed(whole: Plan, targets: Sequence[str]) -> Plan:
     return whole.narrowed(targets)
 
 
-def _setting(desk: Desk, tree: LoadedTree, observation: Observation | None, whole: Plan, took: timedelta) -> Setting:
-    from relayctl import api
-    from relayctl.core.diff import removal_guard
+def _setting(desk: Desk, tree: DescribedTree, observation: Observation | None, whole: Plan, took: timedelta) -> Setting:
+    from relayctl import observed
+    from relayctl.cli.fleet import running_of
     from relayctl.render.plan import Setting
-    from relayctl.render.status import counted, running_words
 
-    valid = tree.valid()
-    apps, schedules = counted(len(valid), "app"), counted(sum(len(app.schedules) for app in valid), "schedule")
-    guard = removal_guard(whole)
+    mode = None if observation is None else observation.mode
     return Setting(
-        desired=f"{desk.settings.apps}/ at {tree.digest[:8]} · {apps}, {schedules}",
-        running=running_words(None, None, desk.settings.namespace)
-        if observation is None
-        else " · ".join(
-            (
-                running_words(len(observation.workers), observation.mode, observation.namespace),
-                *(f"of a newer relayctl: {words}" for words in observation.newer),
-            )
-        ),
+        desired=_desired_words(desk, tree),
+        running=running_of(observation, desk.settings.namespace),
         took=took,
         width=desk.look.width,
-        guard=f"{guard}: relayctl reconcile --accept-removals {tree.digest}" if guard else "",
+        guard=_guard_words(whole, tree.digest, mode),
         limits=""
         if observation is None
-        else api.limits_not_kept({app.name: app.resources.declared for app in valid}, observation.workers),
+        else observed.limits_not_kept({app.name: app.limits for app in tree.apps}, observation.workers),
+        hint="Save:  relayctl plan --out plan.json     Apply:  relayctl apply" if mode == "push" else "",
     )
 
 
-def _deliver(desk: Desk, shown: Plan, setting: Setting, concise: bool, show_unchanged: bool) -> None:
-    from dataclasses import replace
+def _desired_words(desk: Desk, tree: DescribedTree) -> str:
+    from relayctl.render.status import counted
 
+    valid = tree.descriptions().values()
+    apps, schedules = counted(len(valid), "app"), counted(sum(len(app.schedules) for app in valid), "schedule")
+    return f"{desk.settings.apps}/ at {tree.digest[:8]} · {apps}, {schedules}"
+
+
+def _guard_words(whole: Plan, digest: str, mode: str | None) -> str:
+    """What would be held back, and the way to agree to it where there is one."""
+    from relayctl.core.diff import Action, Item, removal_guard
+
+    guard = removal_guard(whole)
+    if not guard or not digest:
+        return guard
+    if mode != "push":
+        return f"{guard}: relayctl reconcile --accept-removals {digest}"
+    deeds = [each.action for each in whole.changes if each.item is Item.SCHEDULE]
+    removed = deeds.count(Action.REMOVE)
+    is_emptied = removed == whole.running and Action.CREATE not in deeds
+    return f"{guard}: relayctl apply {'--allow-empty' if is_emptied else f'--max-removals {removed}'}"
+
+
+def _deliver(desk: Desk, shown: Plan, setting: Setting) -> None:
     from relayctl.cli.desk import to_json
+    from relayctl.cli.exits import harmless
     from relayctl.render import plan as render
-    from relayctl.render import plandocument
+    from relayctl.render import plandocument, planmarkdown
 
-    setting = replace(setting, is_concise=concise, shows_unchanged=show_unchanged)
+    # A saved plan, like an older registry, is data that somebody may have written by hand.
     desk.deliver({
-        "text": lambda: render.text(shown, setting),
+        "text": lambda: harmless(render.text(shown, setting)),
         "json": lambda: to_json(plandocument.document(shown, setting)),
         "jsonl": lambda: plandocument.stream(shown, setting),
-        "markdown": lambda: render.markdown(shown, setting),
+        "markdown": lambda: planmarkdown.markdown(shown, setting),
     })  # fmt: skip

@@ -9,12 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
+from types import MappingProxyType
 
 from relayctl.core.cron import Cron, Every, ShiftEffect
 from relayctl.core.definition import Firing
 from relayctl.core.description import Description, Fields
 from relayctl.core.fieldchange import MOVING, RULES, FieldChange, field_changes
 from relayctl.core.firecount import count_firings
+from relayctl.core.herd import Herd, new_herds
 from relayctl.core.occurrence import epoch_seconds
 from relayctl.core.running import BrokenApp, Name, Running, baseline
 
@@ -35,6 +37,10 @@ class Action(Enum):
     KEEP = "keep"  # untouched, but worth a line
 
 
+_MOVES = {Action.CREATE, Action.REFIRE}
+_IT_IS, _THERE, _NOT_THERE = "it is", "there", "not there"
+
+
 class Item(Enum):
     """What kind of thing a change is about."""
 
@@ -51,7 +57,8 @@ class Change:
     `when` is its trigger as it is written. `worker` is the one that has to be restored. `capped_to` is what workers
     grant of a new timeout that is longer, `pause_note` says who paused it, why and until when. `service` has the fields
     of a service, as they will be or, where it goes, as they were; `restarts` counts services that are replaced because
-    the settings of their app change.
+    the settings of their app change. `waiting` counts occurrences that nobody has claimed, `in_flight` runs that go on
+    under the contract they began with.
     """
 
     action: Action
@@ -67,6 +74,7 @@ class Change:
     next_after: datetime | None = None
     effects: tuple[ShiftEffect, ...] = ()
     waiting: int = 0
+    in_flight: int = 0
     worker: str = ""
     paused_at: datetime | None = None
     pause_note: str = ""
@@ -74,6 +82,14 @@ class Change:
     capped_to: timedelta | None = None
     service: Fields | None = None
     restarts: int = 0
+
+    @property
+    def presence(self) -> str:
+        """Of something to be restored: `missing` or `extra` on its worker; empty where it is there and differs."""
+        first = next(iter(self.fields), None)
+        if self.action is not Action.RESTORE or first is None or first.name != _IT_IS:
+            return ""
+        return "extra" if first.before == _THERE else "missing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +105,7 @@ class Plan:
     """The whole comparison.
 
     `unchanged` are items as (kind, app, name). `fires` counts each schedule's firings within `horizon` of `now`, before
-    and after; a paused one has none. `running` is how many schedules run now.
+    and after; a paused one has none. `running` is how many schedules run now. `herds` are minutes that it crowds.
     """
 
     now: datetime
@@ -99,6 +115,7 @@ class Plan:
     fires: Mapping[Name, tuple[int, int]]
     running: int
     held: tuple[Held, ...] = ()
+    herds: tuple[Herd, ...] = ()
 
     @property
     def has_changes(self) -> bool:
@@ -156,8 +173,12 @@ def make_plan(
     now: datetime,
     broken: Sequence[BrokenApp] = (),
     horizon: timedelta = timedelta(hours=24),
+    counted: Mapping[str, int] = MappingProxyType({}),
 ) -> Plan:
-    """Compare. `broken` are apps whose templates cannot be read: what runs of them stays."""
+    """Compare. `broken` are apps whose templates cannot be read: what runs of them stays.
+
+    `counted` are the firings of specs within the horizon, as far as somebody has counted them before.
+    """
     base = baseline(running)
     held = {each.app for each in broken}
     changes: list[Change] = []
@@ -173,13 +194,22 @@ def make_plan(
         horizon=horizon,
         changes=tuple(sorted(_with_renames(changes), key=_order)),
         unchanged=unchanged,
-        fires=_fires(base, after, running, now, horizon),
+        fires=_fires(base, after, running, _Count(now, horizon, counted)),
         running=sum(len(each.schedules) for each in base.values()),
         held=tuple(
             Held(broken=each, schedules=len(base.get(each.app, _EMPTY).schedules))
             for each in sorted(broken, key=lambda each: each.app)
         ),
+        herds=new_herds(base, after, _moved(changes, running), now, is_silent=running.is_paused),
     )
+
+
+def _moved(changes: Sequence[Change], running: Running) -> Iterator[Name]:
+    """Schedules whose firings will be others than now."""
+    for change in changes:
+        is_moved = change.action in _MOVES or any(field.name in MOVING for field in change.fields)
+        if change.item is Item.SCHEDULE and is_moved and not running.is_paused(change.app, change.name):
+            yield change.app, change.name
 
 
 MOST_REMOVED = 5
@@ -252,6 +282,7 @@ def _schedule_change(
         next_after=None if new_trigger is None else new_trigger.next_after(now),
         effects=tuple(new_trigger.transitions_affecting(now, now + _YEAR)) if new_trigger and moves else (),
         waiting=0 if entry is None else entry.waiting,
+        in_flight=0 if entry is None else entry.in_flight,
         paused_at=None if entry is None else entry.paused_at,
         pause_note="" if entry is None else entry.pause_note,
         capped_to=_capped(action, fields, after, running),
@@ -266,6 +297,8 @@ def _capped(action: Action, fields: Sequence[FieldChange], after: Fields | None,
 def _verdict(before: Fields | None, after: Fields | None) -> tuple[Action | None, tuple[FieldChange, ...]]:
     if before is None or after is None:
         return (Action.CREATE if before is None else Action.REMOVE), ()
+    if before == after:
+        return None, ()
     fields = field_changes(before, after)
     if fields:
         return (Action.REFIRE if all(field.name in RULES for field in fields) else Action.CHANGE), fields
@@ -285,9 +318,16 @@ def _plain_change(
         name=name,
         fields=fields,
         handler=name if item is Item.EVENT else "",
+        in_flight=running.handlers_in_flight.get((app, name), 0) if item is Item.EVENT else 0,
         capped_to=_capped(action, fields, after, running),
         service=(after or before) if item is Item.SERVICE else None,
     )
+
+
+def deviations(running: Running) -> tuple[Change, ...]:
+    """Where a live worker runs something else than what is in force and most run, in order of worker and app."""
+    base = baseline(running)
+    return tuple(_drift(base, base, running))
 
 
 def _drift(desired: Mapping[str, Description], base: Mapping[str, Description], running: Running) -> Iterator[Change]:
@@ -335,8 +375,8 @@ def _is_same(one: Fields | None, other: Fields | None) -> bool:
 
 
 def _presence(is_there: bool) -> FieldChange:
-    there, gone = ("there", "not there") if is_there else ("not there", "there")
-    return FieldChange(name="it is", before=there, after=gone)
+    there, gone = (_THERE, _NOT_THERE) if is_there else (_NOT_THERE, _THERE)
+    return FieldChange(name=_IT_IS, before=there, after=gone)
 
 
 def _kept(unchanged: Sequence[tuple[Item, str, str]], running: Running) -> list[Change]:
@@ -368,25 +408,32 @@ def _items(apps: Mapping[str, Description]) -> Iterator[tuple[Item, str, str]]:
 
 def _with_renames(changes: Sequence[Change]) -> list[Change]:
     """Removals that look like one half of a rename say so: identity is the name, so the history starts anew."""
-    created = {
-        _likeness(change): change.name
-        for change in reversed(changes)
-        if change.action is Action.CREATE and change.item is Item.SCHEDULE and change.trigger is not None
-    }
+    created: dict[tuple[str, str], list[Change]] = {}
+    for change in changes:
+        if change.action is Action.CREATE and change.item is Item.SCHEDULE and change.trigger is not None:
+            created.setdefault(_likeness(change), []).append(change)
     return [
-        replace(change, renamed_to=created.get(_likeness(change), ""))
+        replace(change, renamed_to=_new_name(change, created.get(_likeness(change), [])))
         if change.action is Action.REMOVE and change.item is Item.SCHEDULE
         else change
         for change in changes
     ]
 
 
-def _likeness(change: Change) -> tuple[str, str, str]:
+def _new_name(gone: Change, alike: Sequence[Change]) -> str:
+    """The first of its own app, else, as `app/name`, the only one of another app."""
+    own = [change.name for change in alike if change.app == gone.app]
+    if own:
+        return own[0]
+    return f"{alike[0].app}/{alike[0].name}" if len(alike) == 1 else ""
+
+
+def _likeness(change: Change) -> tuple[str, str]:
     trigger = change.trigger
     if trigger is None:
-        return (change.app, change.handler, "")
+        return (change.handler, "")
     when = trigger.canonical if isinstance(trigger, Every) else f"{trigger.canonical} {trigger.timezone}"
-    return (change.app, change.handler, when)
+    return (change.handler, when)
 
 
 def _order(change: Change) -> tuple[str, int, str, str]:
@@ -403,19 +450,25 @@ def _when(fields: Fields) -> str:
     return f"{fields.get('cron', '')}   {fields.get('timezone', '')}".strip()
 
 
+class _Count:
+    """Counts the firings of a schedule within a horizon."""
+
+    def __init__(self, now: datetime, horizon: timedelta, counted: Mapping[str, int]) -> None:
+        self._start = epoch_seconds(now)
+        self._end = self._start + int(horizon.total_seconds())
+        self._counted = counted
+
+    def __call__(self, fields: Fields | None) -> int:
+        if fields is None:
+            return 0
+        spec = fields["spec"]
+        found = self._counted.get(spec)
+        return count_firings(spec, self._start, self._end) if found is None else found
+
+
 def _fires(
-    before: Mapping[str, Description],
-    after: Mapping[str, Description],
-    running: Running,
-    now: datetime,
-    horizon: timedelta,
+    before: Mapping[str, Description], after: Mapping[str, Description], running: Running, count: _Count
 ) -> dict[Name, tuple[int, int]]:
-    start = epoch_seconds(now)
-    end = start + int(horizon.total_seconds())
-
-    def count(fields: Fields | None) -> int:
-        return 0 if fields is None else count_firings(fields["spec"], start, end)
-
     found = {}
     for app in {*before, *after}:
         old, new = before.get(app, _EMPTY).schedules, after.get(app, _EMPTY).schedules

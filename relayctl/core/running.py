@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from relayctl.core.definition import TOMBSTONE
@@ -47,7 +47,8 @@ class RunningSchedule:
     that was published or closed.
 
     `refusals` counts publications in a row that no retry can cure, `last_error` says what became of the last of them.
-    `settled_until` is in epoch seconds, None before the first. `waiting` counts unclaimed occurrences.
+    `settled_until` is in epoch seconds, None before the first. `waiting` counts unclaimed occurrences, `in_flight`
+    claimed runs, those by hand too.
     """
 
     hash: str
@@ -59,6 +60,7 @@ class RunningSchedule:
     paused_by: str = ""
     pause_reason: str = ""
     waiting: int = 0
+    in_flight: int = 0
     last: LastRun | None = None
     refusals: int = 0
     last_error: str = ""
@@ -79,13 +81,15 @@ class Running:
     """What runs: by live worker the apps it reports, and the registry's schedules by (app, name).
 
     `partial` are the workers that are for some apps only: what they do not report means nothing. `cap` is the longest
-    timeout that all of them grant, None where none is known.
+    timeout that all of them grant, None where none is known. `handlers_in_flight` counts the claimed runs of event
+    rules by (app, handler).
     """
 
     workers: Mapping[str, Mapping[str, Description]]
     registry: Mapping[Name, RunningSchedule]
     partial: frozenset[str] = frozenset()
     cap: timedelta | None = None
+    handlers_in_flight: Mapping[Name, int] = field(default_factory=dict)
 
     @property
     def is_reported(self) -> bool:

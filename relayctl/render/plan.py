@@ -1,4 +1,4 @@
-"""A plan for people, as text and as Markdown. Values of the environment never appear, only names."""
+"""A plan for people, as text. Values of the environment never appear, only names. Markdown has its own module."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from relayctl.core.diff import Action, Change, Held, Item, Plan
 from relayctl.core.duration import format_duration
 from relayctl.core.fieldchange import RULES, FieldChange
 from relayctl.core.forecast import zone_of
+from relayctl.core.planfile import SavedPlan
 from relayctl.render.firing import effect_text
 from relayctl.render.instants import gap_text, local_text, span_short, utc_text
 
-_MARKS = {
+MARKS = {
     Action.CREATE: "+",
     Action.CHANGE: "~",
     Action.REMOVE: "-",
@@ -40,6 +41,9 @@ _LONGEST_NAME = 32
 _LONGEST_VALUE = 200
 _MOST_EFFECTS = 2
 _LONGEST_COMMAND = 60
+_MOST_HERDS = 3
+_CONTRACT = {"handler", "timeout", "retries", "backoff", "input", "overlap", "pattern"}
+"""Fields that a run keeps as they were when it began."""
 _WITHOUT_RESTART = {"replicas", "check"}
 
 
@@ -56,11 +60,35 @@ class Setting:
     guard: str = ""
     limits: str = ""
     """Which declared limits are kept by nothing where it runs."""
+    remarks: tuple[str, ...] = ()
+    """What else the reader should know."""
+    is_against: bool = False
+    """Whether `running` names another tree, and not a fleet."""
+    saved: SavedPlan | None = None
+    """The file that it comes from."""
+    hint: str = ""
+    """What to do next with it."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """All that it warns of."""
+        return tuple(words for words in (self.guard, self.limits, *self.remarks) if words)
+
+
+def heads(setting: Setting) -> list[tuple[str, str]]:
+    """The two sides, and the file that the plan comes from, each with its label."""
+    found = [("Desired", setting.desired), ("Against" if setting.is_against else "Running", setting.running)]
+    if setting.saved is not None:
+        saved = setting.saved
+        made = f"plan {saved.short_id}, made {utc_text(saved.made_at)} by {saved.by}"
+        found.append(("Saved", f"{made}; all of it is as it was then"))
+    return found
 
 
 def text(plan: Plan, setting: Setting) -> str:
     """The plan as a person reads it."""
-    lines = [f"Desired   {setting.desired}", f"Running   {setting.running}", ""]
+    lines = [line for side, words in heads(setting) for line in _wrapped(f"{side:<10}", words, setting.width)]
+    lines.append("")
     for held in plan.held:
         lines += _wrapped("held      ", held_text(held), setting.width)
     if plan.held:
@@ -72,12 +100,12 @@ def text(plan: Plan, setting: Setting) -> str:
             lines += block
     if rows:
         lines.append("")
-    for line in (_closing(plan, setting), *_consequences(plan)):
+    for line in (closing(plan, setting), *consequences(plan)):
         lines += _wrapped("", line, setting.width)
-    if setting.guard:
-        lines += _wrapped("warning: ", setting.guard, setting.width)
-    if setting.limits:
-        lines += _wrapped("warning: ", setting.limits, setting.width)
+    for warning in setting.warnings:
+        lines += _wrapped("warning: ", warning, setting.width)
+    if setting.hint and plan.has_changes:
+        lines += ["", *_wrapped("", setting.hint, setting.width)]
     return "\n".join(lines) + "\n"
 
 
@@ -97,7 +125,7 @@ def _changes(plan: Plan, setting: Setting) -> Iterator[_Row]:
     wide = _name_width(plan, setting)
     for change in plan.changes:
         key = (change.app, list(Item).index(change.item), change.name, change.worker)
-        yield key, _change(change, plan.now, setting, wide)
+        yield key, _change(change, plan, setting, wide)
 
 
 def _untouched(plan: Plan, setting: Setting) -> Iterator[_Row]:
@@ -107,39 +135,41 @@ def _untouched(plan: Plan, setting: Setting) -> Iterator[_Row]:
     shown = {(change.item, change.app, change.name) for change in plan.changes}
     for item, app, name in plan.unchanged:
         if (item, app, name) not in shown:
-            yield (app, list(Item).index(item), name, ""), [f"    {_label(item, name):<{wide}} unchanged"]
+            yield (app, list(Item).index(item), name, ""), [f"    {label(item, name):<{wide}} unchanged"]
 
 
 def _name_width(plan: Plan, setting: Setting) -> int:
-    names = [_label(change.item, change.name) for change in plan.changes]
+    names = [label(change.item, change.name) for change in plan.changes]
     if setting.shows_unchanged:
-        names += [_label(item, name) for item, _, name in plan.unchanged]
+        names += [label(item, name) for item, _, name in plan.unchanged]
     # A few long names stick out rather than push everything else to the right.
     return max([_LABEL + 2, *(len(name) for name in names if len(name) <= _LONGEST_NAME)])
 
 
-def _change(change: Change, now: datetime, setting: Setting, wide: int) -> list[str]:
-    row = f"  {_MARKS[change.action]} {_label(change.item, change.name):<{wide}} {_verb(change)}"
-    extra = _extra(change)
-    is_long = len("   ".join([row, *extra])) > setting.width
-    rows = [row if is_long else "   ".join([row, *extra])]
+def _change(change: Change, plan: Plan, setting: Setting, wide: int) -> list[str]:
+    row = f"  {MARKS[change.action]} {label(change.item, change.name):<{wide}} {verb(change)}"
+    beside = in_brief(change) if setting.is_concise else extra(change)
+    is_long = len("   ".join([row, *beside])) > setting.width
+    rows = [row if is_long else "   ".join([row, *beside])]
     if is_long or not setting.is_concise:
-        details = [("", each) for each in extra] if is_long else []
-        details += [] if setting.is_concise else _details(change, now)
-        rows += [line for label, value in details for line in _detail(label, value, setting.width)]
+        below = [("", each) for each in beside] if is_long else []
+        below += [] if setting.is_concise else details(change, plan)
+        rows += [line for name, value in below for line in _detail(name, value, setting.width)]
     return rows
 
 
-def _label(item: Item, name: str) -> str:
+def label(item: Item, name: str) -> str:
+    """What a line calls the item."""
     prefix = {Item.APP: "app settings", Item.EVENT: "event ", Item.SERVICE: "service "}.get(item, "")
     return f"{prefix}{name}".strip()
 
 
-def _verb(change: Change) -> str:
+def verb(change: Change) -> str:
+    """What happens to it, and where."""
     return _WORDS[change.action] + (f" on {change.worker}" if change.worker else "")
 
 
-def _extra(change: Change) -> list[str]:
+def extra(change: Change) -> list[str]:
     """What stands behind the verb where there is room."""
     if change.action is Action.KEEP:
         return [f"since {_instant(change.paused_at, UTC)}{_note_of_pause(change)}"]
@@ -149,6 +179,11 @@ def _extra(change: Change) -> list[str]:
         return []
     handler = [f"→ {change.handler}"] if change.action is Action.CREATE and change.handler else []
     return [change.when, *handler]
+
+
+def in_brief(change: Change) -> list[str]:
+    """What stands there where no details follow: at least which fields differ."""
+    return extra(change) or ([", ".join(field.name for field in change.fields)] if change.fields else [])
 
 
 def _service_words(service: Fields) -> str:
@@ -187,18 +222,19 @@ def _wrapped(head: str, value: str, width: int) -> list[str]:
     return [f"{head if place == 0 else ' ' * len(head)}{part}".rstrip() for place, part in enumerate(parts)]
 
 
-def _details(change: Change, now: datetime) -> list[tuple[str, str]]:
+def details(change: Change, plan: Plan) -> list[tuple[str, str]]:
+    """What stands below the line of a change, each with its label."""
     lines = [(field.name, _field(field, change.worker)) for field in change.fields]
     if change.item is Item.SCHEDULE:
-        lines += _next_lines(change, now)
+        lines += _next_lines(change, plan.now)
+        lines += _rate_lines(change, plan)
         lines += [(_note(effect.kind), effect_text(effect, _zone(change))) for effect in change.effects[:_MOST_EFFECTS]]
     if change.restarts:
         count = _count(change.restarts, "service")
         lines.append(("services", f"{count} {'is' if change.restarts == 1 else 'are'} replaced, replica by replica"))
     if change.service is not None:
         lines += _service_lines(change, change.service)
-    if change.waiting and change.action is Action.REMOVE:
-        lines.append(("waiting", f"{_count(change.waiting, 'occurrence')} will be closed as obsolete"))
+    lines += _pending_lines(change)
     if change.paused_at is not None and change.action not in {Action.KEEP, Action.RESTORE}:
         stays = "" if change.action is Action.REMOVE else "; stays paused until relayctl resume"
         lines.append(("paused", f"since {utc_text(change.paused_at)}{_note_of_pause(change)}{stays}"))
@@ -208,6 +244,32 @@ def _details(change: Change, now: datetime) -> list[tuple[str, str]]:
         )
     if change.renamed_to:
         lines.append(("note RLY705", f"looks like a rename to {change.renamed_to}: under another name it starts anew"))
+    return lines
+
+
+def _rate_lines(change: Change, plan: Plan) -> list[tuple[str, str]]:
+    """How much more or less often a schedule fires that stays."""
+    before, after = plan.fires.get((change.app, change.name), (0, 0))
+    if change.action not in {Action.CHANGE, Action.REFIRE} or before == after:
+        return []
+    return [("firings", f"{before:,}  →  {after:,} in the next {gap_text(plan.horizon)}")]
+
+
+def _pending_lines(change: Change) -> list[tuple[str, str]]:
+    """What becomes of firings that were published, and of runs that have begun."""
+    lines = []
+    is_contract = change.action is Action.CHANGE and any(field.name in _CONTRACT for field in change.fields)
+    is_off = change.action is Action.CHANGE and not change.is_enabled
+    waits = _count(change.waiting, "occurrence")
+    if change.waiting and change.action is Action.REMOVE:
+        lines.append(("waiting", f"{waits} will be closed as obsolete"))
+    elif change.waiting and is_contract:
+        lines.append(("waiting", f"{waits} will run by the new definition"))
+    elif change.waiting and is_off:
+        lines.append(("waiting", f"{waits} published before will still run"))
+    if change.in_flight and (is_contract or is_off or change.action is Action.REMOVE):
+        goes = "goes" if change.in_flight == 1 else "go"
+        lines.append(("in flight", f"{_count(change.in_flight, 'run')} {goes} on by the definition of its start"))
     return lines
 
 
@@ -267,7 +329,8 @@ def _in(at: datetime | None, zone: tzinfo, now: datetime) -> str:
     return f"{local_text(at, zone)} (in {span_short(timedelta(seconds=round((at - now).total_seconds())))})"
 
 
-def _closing(plan: Plan, setting: Setting) -> str:
+def closing(plan: Plan, setting: Setting) -> str:
+    """The counts, or that there is nothing to do."""
     if plan.changes:
         return summary(plan)
     took = "" if setting.took is None else f" ({setting.took.total_seconds():.1f} s)"
@@ -283,43 +346,21 @@ def summary(plan: Plan) -> str:
     return f"{', '.join(parts) or 'No changes'}. {_count(plan.unchanged_schedules, 'schedule')} unchanged{paused}."
 
 
-def _consequences(plan: Plan) -> list[str]:
+def consequences(plan: Plan) -> list[str]:
+    """What it means for all schedules together."""
     if not plan.has_changes:
         return []
     before, after = f"{plan.fires_before:,}", f"{plan.fires_after:,}"
     rate = f"{before} → {after}" if before != after else f"{after}, as before"
-    return [f"Firings in the next {gap_text(plan.horizon)}: {rate}.  Nothing fires early because of this change."]
+    return [
+        f"Firings in the next {gap_text(plan.horizon)}: {rate}.  Nothing fires early because of this change.",
+        *(
+            f"RLY503: {herd.after} schedules fire in the minute {utc_text(herd.at)}, {herd.before} before; "
+            "jitter: spreads them."
+            for herd in plan.herds[:_MOST_HERDS]
+        ),
+    ]
 
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def markdown(plan: Plan, setting: Setting) -> str:
-    """The plan as a comment on a change: the counts, then a table of what happens to what."""
-    lines = [f"**{_markdown(_closing(plan, setting))}**", ""]
-    lines += [f"Running: {_markdown(setting.running)}", ""]
-    lines += [f"- held: {_markdown(held_text(held))}" for held in plan.held]
-    lines += [""] if plan.held else []
-    if plan.changes:
-        lines += ["| | what | | details |", "| --- | --- | --- | --- |"]
-        lines += [_markdown_row(change, plan.now) for change in plan.changes]
-        lines += ["", *map(_markdown, _consequences(plan))]
-    if setting.guard:
-        lines += ["", f"Warning: {_markdown(setting.guard)}"]
-    if setting.limits:
-        lines += ["", f"Warning: {_markdown(setting.limits)}"]
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _markdown_row(change: Change, now: datetime) -> str:
-    details = [("", each) for each in _extra(change)] + _details(change, now)
-    cell = "<br>".join(_markdown(f"{label} {value}".strip()) for label, value in details)
-    label = _label(change.item, change.name)
-    name = f"{change.app}/{label}" if change.item is Item.SCHEDULE else f"{change.app}: {label}"
-    return f"| {_MARKS[change.action]} | {_markdown(name)} | {_markdown(_verb(change))} | {cell} |"
-
-
-def _markdown(value: str) -> str:
-    """A value may not end its cell, nor be read as emphasis: `*/5 * * * *`."""
-    return "".join(f"\\{char}" if char in "\\|*_`<>[]~#" else char for char in value.replace("\n", " "))

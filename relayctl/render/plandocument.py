@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from relayctl.core.diff import Action, Change, Held, Plan
+from relayctl.core.diff import Action, Change, Held, Item, Plan
 from relayctl.core.fieldchange import FieldChange
 from relayctl.core.occurrence import instant_text
 
@@ -24,32 +24,43 @@ def document(plan: Plan, setting: Setting) -> dict[str, Any]:
         "now": _instant(plan.now),
         "desired": setting.desired,
         "running": setting.running,
-        "changes": [_change(change) for change in plan.changes],
+        "against": setting.is_against,
+        "saved": _saved(setting),
+        "changes": [_change(change, plan) for change in plan.changes],
         "summary": _summary(plan),
         "firings": {
             "horizon_s": int(plan.horizon.total_seconds()),
             "before": plan.fires_before,
             "after": plan.fires_after,
         },
+        "herds": [{"at": _instant(herd.at), "before": herd.before, "after": herd.after} for herd in plan.herds],
         "held": [_held(held) for held in plan.held],
         "guard": setting.guard or None,
         "limits": setting.limits or None,
+        "remarks": list(setting.remarks),
     }
 
 
 def stream(plan: Plan, setting: Setting) -> str:
-    """A line per fact: `version`, `held`, `drift` or `planned_change`, `guard`, `limits`; last comes `plan_summary`."""
+    """A line per fact: `version`, `held`, `drift` or `planned_change`, `herd`, `guard`, `limits`, `remark`, and last
+    `plan_summary`.
+    """
     now = _instant(plan.now)
-    lines: list[dict[str, Any]] = [{"type": "version", "desired": setting.desired, "running": setting.running}]
+    sides = {"desired": setting.desired, "running": setting.running, "against": setting.is_against}
+    lines: list[dict[str, Any]] = [{"type": "version", **sides, "saved": _saved(setting)}]
     lines += [{"type": "held", **_held(held)} for held in plan.held]
     lines += [
-        {"type": "drift" if change.action is Action.RESTORE else "planned_change", **_change(change)}
+        {"type": "drift" if change.action is Action.RESTORE else "planned_change", **_change(change, plan)}
         for change in plan.changes
+    ]
+    lines += [
+        {"type": "herd", "at": _instant(herd.at), "before": herd.before, "after": herd.after} for herd in plan.herds
     ]
     if setting.guard:
         lines.append({"type": "guard", "message": setting.guard})
     if setting.limits:
         lines.append({"type": "limits", "message": setting.limits})
+    lines += [{"type": "remark", "message": words} for words in setting.remarks]
     lines.append({"type": "plan_summary", **_summary(plan), "before": plan.fires_before, "after": plan.fires_after})
     return "".join(json.dumps({"v": PLAN_VERSION, "time": now, **line}, separators=(",", ":")) + "\n" for line in lines)
 
@@ -67,7 +78,13 @@ def _held(held: Held) -> dict[str, Any]:
     return {"app": broken.app, "place": broken.place, "problem": broken.problem, "schedules": held.schedules}
 
 
-def _change(change: Change) -> dict[str, Any]:
+def _saved(setting: Setting) -> dict[str, Any] | None:
+    saved = setting.saved
+    return None if saved is None else {"id": saved.id, "made_at": _instant(saved.made_at), "by": saved.by}
+
+
+def _change(change: Change, plan: Plan) -> dict[str, Any]:
+    fires = plan.fires.get((change.app, change.name)) if change.item is Item.SCHEDULE else None
     return {
         "action": change.action.value,
         "item": change.item.value,
@@ -78,6 +95,8 @@ def _change(change: Change) -> dict[str, Any]:
         "fields": [_field(field) for field in change.fields],
         "next_before": _instant(change.next_before),
         "next_after": _instant(change.next_after),
+        "firings_before": None if fires is None else fires[0],
+        "firings_after": None if fires is None else fires[1],
         "dst": [
             {
                 "kind": effect.kind.value,
@@ -87,6 +106,7 @@ def _change(change: Change) -> dict[str, Any]:
             for effect in change.effects
         ],
         "waiting": change.waiting,
+        "in_flight": change.in_flight,
         "worker": change.worker or None,
         "paused_at": _instant(change.paused_at),
         "renamed_to": change.renamed_to or None,
