@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from relayctl.core.model import DEFAULT_CONCURRENCY, App, Isolation, Resources
+from relayctl.runners.environments.environment import Environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,9 +26,16 @@ class Build:
     env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     secrets: tuple[tuple[str, str], ...] = ()
     handlers: tuple[str, ...] = ()
+    environment: Environment | None = None
+    """What its dependencies were installed into; None where it runs on what the worker itself runs on."""
+
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """The directories that its processes run from."""
+        return (self.directory,) if self.environment is None else (self.directory, self.environment.directory)
 
     @classmethod
-    def of(cls, app: App, directory: Path, revision: str) -> Build:
+    def of(cls, app: App, directory: Path, revision: str, environment: Environment | None = None) -> Build:
         """The build of a loaded app; `directory` is the app's own."""
         return cls(
             app=app.name,
@@ -40,4 +48,5 @@ class Build:
             env=app.env,
             secrets=app.secrets,
             handlers=tuple(sorted(app.handlers())),
+            environment=environment,
         )

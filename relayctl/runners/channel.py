@@ -15,6 +15,8 @@ _OUT = struct.Struct(">II")
 _IN = struct.Struct(">I")
 MAX_FRAME = 64 * 1024
 _SMALL = 32 * 1024
+_WELL, _DONE = b'["end",', b',true,null,"",true]'
+"""Around the number of a run that went well, as children write it: most frames, and read without the decoder."""
 _decode = json.JSONDecoder().decode
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
@@ -100,6 +102,10 @@ class Channel:
 
 
 def _decoded(data: bytes) -> list[Any]:
+    if data.startswith(_WELL) and data.endswith(_DONE):
+        sequence = data[len(_WELL) : -len(_DONE)]
+        if sequence.isdigit():
+            return ["end", int(sequence), True, None, "", True]
     try:
         frame = _decode(data.decode())
     except ValueError:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from relayctl.runners.build import Build
@@ -55,6 +57,12 @@ class DeployedApp:
         self.excuses += child.process.lost_its_parent()
         return child.process.lost_its_parent() and self.excuses <= MOST_EXCUSES
 
+    @property
+    def is_grown(self) -> bool:
+        """Whether all children that its concurrency allows are there, and stay for the next run."""
+        have = len(self.idle) + self.starting + self.running
+        return not self.runner.is_single_use and have >= self.build.concurrency
+
     def wanted(self, n: int) -> tuple[int, int]:
         """How many more children `n` runs need, and how many of them only once others have ended.
 
@@ -66,6 +74,12 @@ class DeployedApp:
             return now, 0
         ahead = min(n, most) - have
         return ahead, ahead - max(0, now)
+
+
+def places_of(apps: Iterable[DeployedApp], children: Iterable[Child]) -> set[Path]:
+    """The directories from which something runs or is about to."""
+    builds = [build for each in apps for build in (each.build, each.next and each.next[0]) if build]
+    return {place for build in (*builds, *(child.build for child in children)) for place in build.places}
 
 
 def why_not_ready(failed: list[Any]) -> str:

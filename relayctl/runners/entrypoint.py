@@ -37,6 +37,8 @@ def _command(build: Build, service: Service, environ: Mapping[str, str]) -> tupl
         if not os.access(file, os.X_OK):
             raise CannotLaunch(f"{service.entrypoint} is not executable; chmod +x it")
         return (str(file),)
+    if build.runtime.startswith("python") and build.environment is not None and build.environment.python is not None:
+        return (str(build.environment.python), *_PYTHON_FLAGS, str(file))
     if build.runtime == "python":
         return (sys.executable, *_PYTHON_FLAGS, str(file))
     flags = _PYTHON_FLAGS if build.runtime.startswith("python") else ()

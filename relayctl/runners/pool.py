@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import selectors
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from relayctl.errors import RelayError
@@ -15,7 +16,7 @@ from relayctl.host.clock import Clock
 from relayctl.runners.build import Build
 from relayctl.runners.cgroups import NOTHING, Delegation
 from relayctl.runners.childproc import Child, State
-from relayctl.runners.deployed import DeployedApp, Settled, ended_early, in_words, why_not_ready
+from relayctl.runners.deployed import DeployedApp, Settled, ended_early, in_words, places_of, why_not_ready
 from relayctl.runners.environ import resolve_secrets
 from relayctl.runners.invocation import Ended, Outcome, Run, Telling
 from relayctl.runners.nursery import Nursery
@@ -111,6 +112,10 @@ class Pool:
     def unable(self) -> tuple[str, ...]:
         """Apps of which no child can be had: the last ones that were tried ended before they could take a run."""
         return tuple(name for name, each in self._apps.items() if each.failures and not (each.idle or each.running))
+
+    def directories(self) -> set[Path]:
+        """Where the code lies that serves, is about to, or still runs, and what it was installed with."""
+        return places_of(self._apps.values(), self._nursery.children)
 
     def take_settled(self) -> list[Settled]:
         """What became of deployed builds since the last call."""
@@ -216,6 +221,15 @@ class Pool:
         state = self._apps.get(app)
         if state is not None and not self._is_closing:
             self._grow(state, max(n, len(state.waiting)))
+
+    def is_grown(self, app: str) -> bool:
+        """Whether no demand can bring another child of the app: all that its concurrency allows are there."""
+        state = self._apps.get(app)
+        return state is not None and state.is_grown
+
+    def waited_for(self) -> list[str]:
+        """Apps with runs that wait for a child."""
+        return [name for name, state in self._apps.items() if state.waiting]
 
     def start(self, run: Run) -> None:
         """Start `run`; called within `capacity`. One that finds no room or a dead child waits for the next."""

@@ -134,6 +134,8 @@ def _with_room(limit: int) -> int:
 
 def runner_for(build: Build, base: Mapping[str, str]) -> Runner:
     """The runner of a build's runtime. Raises UsageError for one that this worker cannot run."""
+    if build.runtime.startswith("python") and build.environment is not None and build.environment.python is not None:
+        return PythonRunner(build, str(build.environment.python))
     if build.runtime == "python":
         return PythonRunner(build, sys.executable)
     if build.runtime == "exec":

@@ -17,6 +17,7 @@ const os = require('node:os');
 const path = require('node:path');
 const url = require('node:url');
 const util = require('node:util');
+const packages = require('./node_packages.cjs');
 
 const MAX_REASON = 500;
 const MAX_STACK = 16 * 1024;
@@ -363,6 +364,7 @@ process.argv.splice(1, process.argv.length, directory);
 
 (async () => {
   channel.socket.unref();
+  packages.extend(process.env.NODE_PATH);
   surroundings.directory = process.cwd();
   surroundings.base = { ...process.env };
   surroundings.identities = identities();
