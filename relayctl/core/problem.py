@@ -48,6 +48,8 @@ class Fix:
     description: str
     edits: tuple[Edit, ...]
     is_safe: bool
+    repeats_lines: bool = False
+    """Its edits hold lines of the file, whose values are not for everybody's eyes: reports leave the edits out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

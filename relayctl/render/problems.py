@@ -43,7 +43,7 @@ def text(
     page = _Page(width=max(width, _NARROWEST), is_unicode=unicode)
     parts = [page.problem(problem, _line_of(problem, sources)) for problem in problems]
     if counts is not None:
-        parts.append(page.clean(_summary(problems, counts)) + _explain(problems))
+        parts.append(page.clean(summary(problems, counts)) + _explain(problems))
     return "\n\n".join(parts) + "\n" if parts else ""
 
 
@@ -53,14 +53,22 @@ def concise(problems: Sequence[Problem]) -> str:
     return "".join(f"{page.head(problem)}\n" for problem in problems)
 
 
-def as_json(problems: Sequence[Problem], *, counts: Counts | None = None) -> str:
-    """A versioned document."""
+def as_json(
+    problems: Sequence[Problem],
+    *,
+    counts: Counts | None = None,
+    fixed: Sequence[Problem] | None = None,
+) -> str:
+    """A versioned document; `fixed` are problems that are gone, where fixes were put in."""
     document: dict[str, Any] = {"v": JSON_VERSION, "problems": [_as_mapping(problem) for problem in problems]}
     document["summary"] = {
         "errors": _count(problems, Severity.ERROR),
         "warnings": _count(problems, Severity.WARNING),
         "remarks": _count(problems, Severity.INFO),
     }
+    if fixed is not None:
+        document["fixed"] = [_as_mapping(problem) for problem in fixed]
+        document["summary"]["fixed"] = len(fixed)
     if counts is not None:
         document["summary"] |= {"files": counts.files, "schedules": counts.schedules}
     return json.dumps(document, indent=2, ensure_ascii=True) + "\n"
@@ -171,7 +179,8 @@ def _line_of(problem: Problem, sources: Mapping[str, str]) -> str | None:
     return lines[problem.place.line - 1] if problem.place.line <= len(lines) else None
 
 
-def _summary(problems: Sequence[Problem], counts: Counts) -> str:
+def summary(problems: Sequence[Problem], counts: Counts) -> str:
+    """How many problems there are, in what and how long it took, on one line."""
     files = _plural(counts.files, "file")
     schedules = _plural(counts.schedules, "schedule")
     took = f"{counts.took_s:.2f} s"
@@ -190,7 +199,15 @@ def _summary(problems: Sequence[Problem], counts: Counts) -> str:
 
 
 def _explain(problems: Sequence[Problem]) -> str:
-    return f"\nExplain:  relayctl rule {problems[0].code}" if problems else ""
+    if not problems:
+        return ""
+    explain = f"Explain:  relayctl rule {problems[0].code}"
+    fixes = [problem.fix for problem in problems if problem.fix is not None]
+    if not fixes:
+        return f"\n{explain}"
+    unsafe = "" if all(fix.is_safe for fix in fixes) else " --unsafe-fixes"
+    verb = "has" if len(fixes) == 1 else "have"
+    return f"\n{len(fixes)} {verb} a suggested edit:  relayctl validate --fix{unsafe}     {explain}"
 
 
 def _plural(count: int, word: str) -> str:
@@ -232,4 +249,5 @@ def _fix(fix: Fix) -> dict[str, Any]:
         }
         for edit in fix.edits
     ]
-    return {"description": fix.description, "is_safe": fix.is_safe, "edits": edits}
+    shown = [] if fix.repeats_lines else edits
+    return {"description": fix.description, "is_safe": fix.is_safe, "edits": shown}

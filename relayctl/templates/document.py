@@ -90,6 +90,17 @@ class Source:
         line = self.lines_before(offset)
         return line, offset - self._starts[line - 1] + 1
 
+    def offset(self, line: int, column: int) -> int:
+        """The offset of a line and column, both from 1; the way back from `position`."""
+        self.lines_before(0)
+        return self._starts[line - 1] + column - 1
+
+    @property
+    def newline(self) -> str:
+        """How the file ends its lines."""
+        found = re.search(r"\r\n|\n|\r", self.text)
+        return found.group() if found is not None else "\n"
+
     def line_bounds(self, line: int) -> tuple[int, int]:
         """Offsets of the first character of a line and behind its last one, line end excluded."""
         self.lines_before(0)
@@ -98,6 +109,11 @@ class Source:
         while end > start and self.text[end - 1] in "\r\n":
             end -= 1
         return start, end
+
+    def end_of_line(self, line: int) -> int:
+        """The offset behind a line and its end: where the next one begins, or the text ends."""
+        self.lines_before(0)
+        return self._starts[line] if line < len(self._starts) else len(self.text)
 
     def line_text(self, line: int) -> str:
         """One line without its end."""
@@ -118,13 +134,15 @@ class Source:
         edit = Edit(line=line, column=column, end_line=end_line, end_column=end_column, text=text)
         return Fix(description=description, edits=(edit,), is_safe=is_safe)
 
-    def enclose(self, start: int, end: int) -> Fix:
-        """A fix that puts a token in double quotes without repeating it: the token may be a secret."""
-        edits = []
-        for offset in (start, end):
-            line, column = self.position(offset)
-            edits.append(Edit(line=line, column=column, end_line=line, end_column=column, text='"'))
-        return Fix(description="quote the value", edits=tuple(edits), is_safe=True)
+    def insert(self, offset: int, text: str) -> Edit:
+        """An edit that takes nothing away."""
+        line, column = self.position(offset)
+        return Edit(line=line, column=column, end_line=line, end_column=column, text=text)
+
+    def enclose(self, start: int, end: int, quote: str = '"') -> Fix:
+        """A fix that puts a token in quotes without repeating it: the token may be a secret."""
+        edits = (self.insert(start, quote), self.insert(end, quote))
+        return Fix(description="quote the value", edits=edits, is_safe=True)
 
     def problem(
         self,

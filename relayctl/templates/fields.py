@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from relayctl.core.duration import DurationError, parse_duration
 from relayctl.core.problem import Fix, Place, Problem
 from relayctl.templates.document import Document, MappingNode, Node, PathPart, ScalarNode, SequenceNode, path_text
+from relayctl.templates.fixes.tokens import rewritten
 
 _Choice = TypeVar("_Choice", bound=Enum)
 
@@ -63,8 +64,13 @@ class Fields:
         found = self.node.get(key)
         value = found.value if isinstance(found, ScalarNode) else None
         if isinstance(value, float) and value.is_integer() and found is not None:
+            meant = str(int(value))
             self.refuse(
-                key, "RLY103", f"{key} is a whole number, written without a point or exponent", f"write {int(value)}"
+                key,
+                "RLY103",
+                f"{key} is a whole number, written without a point or exponent",
+                f"write {meant}",
+                fix=self.document.source.replace(found.start, found.end, meant, f"write {meant}", is_safe=True),
             )
         return value if isinstance(value, int) and not isinstance(value, bool) else default
 
@@ -90,8 +96,8 @@ class Fields:
         except DurationError as error:
             fix = None
             if error.suggestion is not None:
-                text = f'"{error.suggestion}"' if node.style else error.suggestion
-                fix = self.document.source.replace(node.start, node.end, text, f"write {text}", is_safe=True)
+                text = error.suggestion
+                fix = rewritten(self.document.source, node, text, f"write {text}", is_safe=True)
             self.add(error.code, node, f"{name}: {error.message}", help=error.help or "", fix=fix, path=path)
             return None
         if not value:
@@ -99,11 +105,20 @@ class Fields:
             return None
         return value
 
-    def refuse(self, key: str, code: str, message: str, help: str, *, detail: str = "") -> None:  # noqa: A002
+    def refuse(
+        self,
+        key: str,
+        code: str,
+        message: str,
+        help: str,  # noqa: A002
+        *,
+        detail: str = "",
+        fix: Fix | None = None,
+    ) -> None:
         """Report the value of a key."""
         found = self.node.get(key)
         if found is not None:
-            self.add(code, found, message, help=help, detail=detail, path=(*self.path, key))
+            self.add(code, found, message, help=help, detail=detail, fix=fix, path=(*self.path, key))
 
     def add(
         self,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import stat
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from relayctl.core.problem import Problem, Severity
 from relayctl.templates.document import Document, MappingNode, PathPart, ScalarNode, SequenceNode, path_text
+from relayctl.templates.fixes.tokens import rewritten
 from relayctl.templates.keys import closest
 from relayctl.templates.nodesource import NodeModule, read_node_module
 from relayctl.templates.pysource import Finding, Outcome, PythonModule, read_module
@@ -62,10 +64,16 @@ class HandlerCheck:
         help: str,  # noqa: A002
         detail: str = "",
         severity: Severity = Severity.ERROR,
+        name: tuple[str, str | None] = ("", None),
     ) -> None:
+        """`name` is the part of the text that is wrong, at its end, and what is meant."""
         if (code, node.text) in self._reported:
             return
         self._reported.add((code, node.text))
+        fix = None
+        if name[1] is not None:
+            span = (len(node.text) - len(name[0]), len(node.text))
+            fix = rewritten(self.document.source, node, name[1], f"write {name[1]}", is_safe=False, span=span)
         self.problems.append(
             self.document.source.problem(
                 code,
@@ -74,6 +82,7 @@ class HandlerCheck:
                 message,
                 detail=detail,
                 help=help,
+                fix=fix,
                 severity=severity,
                 path=path_text(path),
                 label=self.document.label(path),
@@ -111,7 +120,7 @@ class HandlerCheck:
     ) -> None:
         match found.outcome:
             case Outcome.FOUND:
-                return
+                self._shadow(path, node, shown)
             case Outcome.BROKEN:
                 message, hint = f"{shown} does not parse: {found.words}", "fix the file"
                 self._add("RLY407", path, node, message, help=hint)
@@ -119,7 +128,7 @@ class HandlerCheck:
                 near = closest(name, source.callables())
                 listed = ", ".join(source.callables()[:_SHOWN_MODULES]) or "nothing callable"
                 hint = f'did you mean "{near}"?' if near is not None else f"{shown} defines {listed}"
-                self._add("RLY403", path, node, f'{shown} defines no "{name}"', help=hint)
+                self._add("RLY403", path, node, f'{shown} defines no "{name}"', help=hint, name=(name, near))
             case Outcome.NOT_CALLABLE:
                 self._add("RLY404", path, node, f'"{name}" in {shown} {found.words}', help=found.help)
             case Outcome.DYNAMIC:
@@ -131,6 +140,20 @@ class HandlerCheck:
                     help="define it there with def if it should be checked",
                     severity=Severity.INFO,
                 )
+
+    def _shadow(self, path: Sequence[PathPart], node: ScalarNode, shown: str) -> None:
+        """The app's directory comes first when its code imports, so one name of its own can hide one of Python's."""
+        top = node.text.partition(".")[0]
+        if top in sys.stdlib_module_names:
+            self._add(
+                "RLY406",
+                path,
+                node,
+                f'"{top}" is a module of Python as well, and {shown} hides it',
+                detail=f"every  import {top}  in 1 process of the app, its libraries' too, gets the app's",
+                help=f"rename it, as in  {top}_jobs",
+                severity=Severity.WARNING,
+            )
 
     def _node(self, path: Sequence[PathPart], node: ScalarNode) -> None:
         handler = node.text
@@ -167,7 +190,7 @@ class HandlerCheck:
             near = closest(name, source.names())
             way = f"export {{ {name} }};" if shown.endswith(".mjs") else f"exports.{name} = …"
             hint = f'did you mean "{near}"?' if near is not None else f"export it:  {way}"
-            self._add("RLY403", path, node, f'{shown} exports no "{name}"', help=hint)
+            self._add("RLY403", path, node, f'{shown} exports no "{name}"', help=hint, name=(name, near))
         elif found.outcome is Outcome.NOT_CALLABLE:
             self._add("RLY404", path, node, f'"{name}" in {shown} {found.words}', help=found.help)
         elif found.outcome is Outcome.DYNAMIC:

@@ -53,10 +53,11 @@ _SYNONYMS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meant:
-    """What an unknown key probably was: `key` on this level, or a key that belongs to another one (`home`)."""
+    """What an unknown key probably was: `key` on this level, or `key` on another `level`, whose place `home` tells."""
 
     key: str | None = None
     home: str | None = None
+    level: str = ""
 
 
 @lru_cache(maxsize=1)
@@ -90,7 +91,7 @@ def meant_by(key: str, level: str) -> Meant:
     homes = _levels_near(level)
     for other in homes:
         if key in levels()[other]:
-            return Meant(home=_HOMES[other])
+            return Meant(key=key, home=_HOMES[other], level=other)
     if (found := closest(key, own)) is not None:
         return Meant(key=found)
     words = [word for word in re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower()) if word]
@@ -98,7 +99,7 @@ def meant_by(key: str, level: str) -> Meant:
         return Meant(key=found)
     for other in homes:
         if (found := _same_letters(key, levels()[other])) is not None:
-            return Meant(home=f'{_HOMES[other]}, as "{found}"')
+            return Meant(key=found, home=f'{_HOMES[other]}, as "{found}"', level=other)
     return Meant()
 
 

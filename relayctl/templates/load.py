@@ -6,31 +6,33 @@ An app with any error has no `app`; the others of the tree are not affected by i
 from __future__ import annotations
 
 import copyreg
-import gc
 import os
+import re
 import stat
-import threading
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from relayctl.core.cron import Cron, Dst
 from relayctl.core.model import App
 from relayctl.core.names import AppName, why_not_a_name
 from relayctl.core.problem import Place, Problem, Severity
+from relayctl.core.release import tree_digest
 from relayctl.templates.document import Document
-from relayctl.templates.find import TEMPLATE, AppDirectory, FileHashes, Tree, app_digest, digest_of, find_apps
+from relayctl.templates.find import TEMPLATE, AppDirectory, FileHashes, app_digest, digest_of, find_apps
 from relayctl.templates.handlers import handler_problems
 from relayctl.templates.meaning import app_from
 from relayctl.templates.read import MAX_BYTES, read, unreadable
-from relayctl.templates.rules.engine import check_document
-from relayctl.templates.rules.herd import herds
+from relayctl.templates.rules.engine import USUAL, Manner, check_document
+from relayctl.templates.rules.herd import Member, herds, members_of
 from relayctl.templates.rules.ignores import silenced
 from relayctl.templates.shape import GENERAL_HELP, shape_problems
+from relayctl.templates.spread import spread
 
-_APPS_PER_PROCESS = 100
-"""Below this a further process costs more than it saves."""
+_MEANT = re.compile(r'did you mean "([a-z_]+)"\?')
 
 
 def _reduced(cron: Cron) -> tuple[Callable[[str, str, Dst], Cron], tuple[str, str, Dst]]:
@@ -55,6 +57,8 @@ class Loaded:
     """How many schedules the file declares, broken ones included."""
     text: bytes = b""
     """The template as it was read, where that was asked for and it is valid."""
+    members: tuple[Member, ...] = ()
+    """What it takes to judge crowds over many apps, where dates may be stated."""
 
     @property
     def is_broken(self) -> bool:
@@ -94,6 +98,7 @@ def load_app(
     hashes: FileHashes | None = None,
     with_digest: bool = True,
     with_text: bool = False,
+    manner: Manner = USUAL,
 ) -> Loaded:
     """The app in `directory`. Rules that state dates need `now`, an aware instant; without it they are left out."""
     name = AppName(directory.name)
@@ -108,7 +113,7 @@ def load_app(
         )
         return Loaded(name=name, directory=directory, app=None, problems=(problem,))
     where = AppDirectory(name=name, path=directory, real=real)
-    return _load(where, now, hashes, with_digest=with_digest, with_text=with_text)
+    return _load(where, now, hashes, with_digest=with_digest, with_text=with_text, manner=manner)
 
 
 def _load(
@@ -118,6 +123,7 @@ def _load(
     *,
     with_digest: bool,
     with_text: bool = False,
+    manner: Manner = USUAL,
 ) -> Loaded:
     file = (where.path / TEMPLATE).as_posix()
     # The digest first: an edit in between leaves it older than what was read, so that the next look reads again.
@@ -125,7 +131,7 @@ def _load(
     data = _bytes_of(where, file)
     if isinstance(data, Problem):
         return Loaded(name=where.name, directory=where.path, app=None, problems=(data,), digest=digest)
-    app, problems, schedules = check_text(data, file, where.name, where.real, now)
+    app, problems, schedules = check_text(data, file, where.name, where.real, now, manner=manner)
     return Loaded(
         name=where.name,
         directory=where.path,
@@ -139,7 +145,13 @@ def _load(
 
 
 def check_text(
-    data: bytes, file: str, name: AppName, directory: Path | None, now: datetime | None
+    data: bytes,
+    file: str,
+    name: AppName,
+    directory: Path | None,
+    now: datetime | None,
+    *,
+    manner: Manner = USUAL,
 ) -> tuple[App | None, list[Problem], int]:
     """The app in the text of a template, its problems, and how many schedules it declares.
 
@@ -156,7 +168,7 @@ def check_text(
     meaning = app_from(document, name)
     handlers = handler_problems(document, directory)
     problems = _one_per_cause(shape, [*meaning.problems, *handlers])
-    problems = check_document(document, meaning, problems, now)
+    problems = check_document(document, meaning, problems, now, directory=directory, manner=manner)
     problems.sort(key=lambda problem: problem.sort_key)
     broken = any(problem.is_error for problem in problems)
     listed = document.value.get("schedules")
@@ -189,15 +201,22 @@ def _one_per_cause(shape: list[Problem], later: list[Problem]) -> list[Problem]:
     exact = {problem.place.path for problem in later if problem.place.path}
     kept = [problem for problem in shape if not (problem.help == GENERAL_HELP and problem.place.path in exact)]
     taken = {(problem.place.line, problem.place.column) for problem in kept}
-    hinted = {problem.help for problem in kept if problem.code == "RLY101"}
+    misspelt = [problem for problem in kept if problem.code == "RLY101"]
     for problem in later:
         at = (problem.place.line, problem.place.column)
         if at in taken and problem.code != "RLY102":
             continue
-        if problem.code == "RLY102" and 'did you mean "runtime"?' in hinted:
+        if problem.code == "RLY102" and any(_is_missed(problem, key) for key in misspelt):
             continue
         kept.append(problem)
     return kept
+
+
+def _is_missed(problem: Problem, misspelt: Problem) -> bool:
+    """Whether what is missing is there, under a misspelt key: of the same item, or of the whole template."""
+    meant = _MEANT.fullmatch(misspelt.help)
+    is_near = misspelt.place.label in {"", problem.place.label}
+    return meant is not None and is_near and re.search(rf"\b{meant[1]}\b", problem.message) is not None
 
 
 def load_tree(
@@ -207,22 +226,31 @@ def load_tree(
     processes: int | None = None,
     hashes: FileHashes | None = None,
     with_digest: bool = True,
+    with_apps: bool = True,
+    manner: Manner = USUAL,
+    known: Mapping[str, Loaded] = MappingProxyType({}),
 ) -> LoadedTree:
     """Every app under `root`, and all problems in order.
 
-    `processes` None decides by the number of apps. A worker passes the same `hashes` each time; a lint passes
-    `with_digest=False` and reads the templates and handlers alone.
+    `processes` None decides by the size of the tree. A worker passes the same `hashes` each time; a lint passes
+    `with_digest=False` and `with_apps=False`: it wants the problems alone, and the apps of a large tree would fill the
+    memory. Apps in `known` are taken as they were read.
     """
     tree = find_apps(root)
     if tree.trouble is not None:
         return LoadedTree(root=root, trouble=tree.trouble)
-    loaded = _load_all(tree, now, processes, hashes, with_digest=with_digest)
+    new = tuple(app for app in tree.apps if app.name not in known)
+    work = partial(load_part, now=now, hashes=hashes, with_digest=with_digest, with_apps=with_apps, manner=manner)
+    # A caller that keeps hashes is a worker: its cache would stay empty in other processes.
+    wanted = 1 if hashes is not None and processes is None else processes
+    fresh = {each.name: each for each in spread(new, work, wanted)}
+    loaded = [fresh[app.name] if app.name in fresh else known[app.name] for app in tree.apps]
     problems = [*tree.problems, *(problem for each in loaded for problem in each.problems)]
     if now is not None:
-        crowds = herds((each.app for each in loaded if each.app is not None), now)
-        problems += [problem for problem in crowds if not _is_silenced(problem)]
+        crowds = herds((member for each in loaded for member in each.members), now)
+        problems += [problem for problem in crowds if not (manner.with_ignores and _is_silenced(problem))]
     problems.sort(key=lambda problem: problem.sort_key)
-    digest = digest_of("\n".join(f"{each.name} {each.digest}" for each in loaded).encode())
+    digest = tree_digest({each.name: each.digest for each in loaded})
     return LoadedTree(root=root, apps=tuple(loaded), problems=tuple(problems), digest=digest)
 
 
@@ -235,33 +263,24 @@ def _is_silenced(problem: Problem) -> bool:
     return isinstance(document, Document) and silenced(document, problem)
 
 
-def _load_all(
-    tree: Tree, now: datetime | None, processes: int | None, hashes: FileHashes | None, *, with_digest: bool
+def load_part(
+    apps: Sequence[AppDirectory],
+    *,
+    now: datetime | None = None,
+    hashes: FileHashes | None = None,
+    with_digest: bool = True,
+    with_apps: bool = True,
+    manner: Manner = USUAL,
 ) -> list[Loaded]:
-    wanted = processes if processes is not None else _processes_for(len(tree.apps), hashes)
-    if wanted <= 1 or len(tree.apps) <= 1:
-        return [_load(app, now, hashes, with_digest=with_digest) for app in tree.apps]
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
-    size = -(-len(tree.apps) // (wanted * 4))
-    parts = [tree.apps[at : at + size] for at in range(0, len(tree.apps), size)]
-    with ProcessPoolExecutor(max_workers=wanted, mp_context=get_context("fork")) as pool:
-        loads = pool.map(_load_part, parts, [now] * len(parts), [with_digest] * len(parts))
-        return [each for part in loads for each in part]
-
-
-def _load_part(apps: Sequence[AppDirectory], now: datetime | None, with_digest: bool) -> list[Loaded]:
-    # This process lives for one batch; collecting between its many small values only costs time.
-    gc.disable()
-    return [_load(app, now, None, with_digest=with_digest) for app in apps]
-
-
-def _processes_for(apps: int, hashes: FileHashes | None) -> int:
-    # A caller that keeps hashes is a worker: its cache would stay empty. And a process with threads must not fork.
-    if hashes is not None or threading.active_count() > 1:
-        return 1
-    return min(os.cpu_count() or 1, 1 + apps // _APPS_PER_PROCESS)
+    """These apps of a tree, without what is judged over all of them."""
+    found = []
+    for app in apps:
+        loaded = _load(app, now, hashes, with_digest=with_digest, manner=manner)
+        if loaded.app is not None and now is not None:
+            members = members_of(loaded.app, now)
+            loaded = replace(loaded, members=members, app=loaded.app if with_apps else None)
+        found.append(loaded)
+    return found
 
 
 def counts(problems: Iterable[Problem]) -> tuple[int, int]:

@@ -12,7 +12,8 @@ from relayctl.templates.document import (
     SequenceNode,
     path_text,
 )
-from relayctl.templates.scalars import is_old_boolean, loses_text
+from relayctl.templates.fixes.tokens import bracketed, rewritten, unquoted
+from relayctl.templates.scalars import NotFinite, is_old_boolean, loses_text, resolve
 
 _DURATIONS = frozenset({"timeout", "every", "jitter", "backoff", "interval"})
 _WANTED = {
@@ -53,7 +54,7 @@ def mistyped(document: Document, path: tuple[PathPart, ...], wanted: str | list[
         return _should_be_text(document, node, name, shown, label)
     if isinstance(node, ScalarNode) and kinds == ["boolean"] and is_old_boolean(node.text):
         return _old_boolean(document, node, name, shown, label)
-    return _plain_mismatch(document, node, name, words, shown, label)
+    return _plain_mismatch(document, key, node, name, words, shown, label)
 
 
 def _should_be_text(document: Document, node: ScalarNode, name: str, path: str, label: str) -> Problem:
@@ -63,6 +64,7 @@ def _should_be_text(document: Document, node: ScalarNode, name: str, path: str, 
     lead = f"{key}: " if not name.startswith("an item of ") else ""
     if key in _DURATIONS:
         number = raw.lstrip("-+")
+        meant = f"{number}s" if raw.isdigit() and int(number) else None
         number = number if number.isdigit() and int(number) else "20"
         return source.problem(
             "RLY107",
@@ -71,6 +73,7 @@ def _should_be_text(document: Document, node: ScalarNode, name: str, path: str, 
             f"{name} needs a unit",
             detail="a number alone is no duration",
             help=f"write  {lead}{number}s   (units are d, h, m, s, ms)",
+            fix=rewritten(source, node, meant, f"write {meant}", is_safe=False) if meant is not None else None,
             path=path,
             label=label,
         )
@@ -82,7 +85,7 @@ def _should_be_text(document: Document, node: ScalarNode, name: str, path: str, 
         f"{name} is text, but without quotes this is {_kind(node)}",
         detail="its exact characters would be lost" if is_lost else "text is expected",
         help="quote it" if name.startswith(("env.", "secrets.")) else f'quote it:  {lead}"{raw}"',
-        fix=source.replace(node.start, node.end, f'"{raw}"', "quote the value", is_safe=True),
+        fix=source.enclose(node.start, node.end) if node.is_plain else None,
         path=path,
         label=label,
     )
@@ -102,22 +105,41 @@ def _old_boolean(document: Document, node: ScalarNode, name: str, path: str, lab
     )
 
 
-def _plain_mismatch(document: Document, node: Node, name: str, words: str, path: str, label: str) -> Problem:
+def _plain_mismatch(
+    document: Document, key: ScalarNode | None, node: Node, name: str, words: str, path: str, label: str
+) -> Problem:
     found = _kind(node)
-    hint = f"write {words}"
+    hint, fix = f"write {words}", None
     if isinstance(node, ScalarNode) and not node.is_plain and words in ("a whole number", "a number", "true or false"):
         hint = "remove the quotes" if node.text.strip().isascii() and node.text.strip() else hint
+        fix = unquoted(document.source, node) if _reads_as(node.text, words) else None
     elif words == "a list" and not isinstance(node, SequenceNode):
         hint = "put it into a list:  - …" if isinstance(node, MappingNode) else "put it into [ ]"
+        fix = bracketed(document.source, node)
+    # A block begins on a line below its key, which names what is wrong.
+    is_block = not isinstance(node, ScalarNode) and document.source.text[node.start : node.start + 1] not in ("{", "[")
+    shown_at = key if key is not None and is_block else node
     return document.source.problem(
         "RLY103",
-        node.start,
-        max(node.end, node.start + 1),
+        shown_at.start,
+        max(shown_at.end, shown_at.start + 1),
         f"{name} is {words}, and this is {found}",
         help=hint,
+        fix=fix,
         path=path,
         label=label,
     )
+
+
+def _reads_as(text: str, words: str) -> bool:
+    """Whether the text is such a value once its quotes are gone."""
+    try:
+        value = resolve(text)
+    except NotFinite:
+        return False
+    if words == "true or false" or isinstance(value, bool):
+        return words == "true or false" and isinstance(value, bool)
+    return isinstance(value, int) or (isinstance(value, float) and words == "a number")
 
 
 def _kind(node: Node) -> str:

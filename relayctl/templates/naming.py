@@ -5,6 +5,7 @@ from __future__ import annotations
 from relayctl.core.names import legal_form, why_not_a_name
 from relayctl.templates.document import ScalarNode
 from relayctl.templates.fields import Fields
+from relayctl.templates.fixes.tokens import rewritten
 
 
 def check_name(item: Fields, node: ScalarNode) -> None:
@@ -16,7 +17,7 @@ def check_name(item: Fields, node: ScalarNode) -> None:
     legal = legal_form(text)
     fix = None
     if legal is not None:
-        fix = item.document.source.replace(node.start, node.end, legal, f"rename it to {legal}", is_safe=False)
+        fix = rewritten(item.document.source, node, legal, f"rename it to {legal}", is_safe=False)
     item.add(
         "RLY703",
         node,

@@ -50,7 +50,7 @@ def _read(text: bytes, file: str, events: EventSource | None) -> tuple[Source | 
         root = composer.document((events or fastest_events)(decoded))
     except SyntaxTrouble as trouble:
         if events is pure_events:
-            return source, [diagnose(source, trouble)]
+            return source, [diagnose(source, trouble, _how_well)]
         # The C parser refuses some YAML 1.2 that the pure one reads, such as a URL in a flow mapping.
         return _read(text, file, pure_events)
     except _Stop as stop:
@@ -60,6 +60,18 @@ def _read(text: bytes, file: str, events: EventSource | None) -> tuple[Source | 
     if not isinstance(root, MappingNode):
         return source, [_not_a_mapping(source, root)]
     return source, Document(source=source, root=root, has_anchors=composer.has_anchors)
+
+
+def _how_well(text: str) -> int:
+    """0 for a text that is not YAML, 1 for one that is, 2 for one with the shape of a template."""
+    from relayctl.templates.shape import is_valid
+
+    composer = _Composer(Source(file="", text=text))
+    try:
+        root = composer.document(fastest_events(text))
+    except (SyntaxTrouble, _Stop):
+        return 0
+    return 2 if isinstance(root, MappingNode) and is_valid(root.value) else 1
 
 
 def unreadable(file: str, message: str, help: str = "") -> Problem:  # noqa: A002

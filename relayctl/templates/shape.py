@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from relayctl.core.problem import Problem
 from relayctl.templates.document import Document, MappingNode, Node, PathPart, ScalarNode, path_text
+from relayctl.templates.fixes.entries import moved
+from relayctl.templates.fixes.tokens import rewritten
 from relayctl.templates.keys import NOUNS, level_of, meant_by
 from relayctl.templates.mistyped import mistyped
 from relayctl.templates.schema import template_schema
@@ -135,6 +137,7 @@ def _unknown_key(document: Document, path: tuple[PathPart, ...], key: ScalarNode
             f'key "{shown}" does not belong here{where}',
             detail=f"not a {NOUNS[level]} setting",
             help=f'"{shown}" belongs {meant.home}',
+            fix=moved(document, path, meant.level, meant.key or key.text),
             path=path_text(path),
             label=label,
         )
@@ -144,8 +147,9 @@ def _unknown_key(document: Document, path: tuple[PathPart, ...], key: ScalarNode
     elif meant.key is None and level == "" and _HELPER.fullmatch(key.text):
         hint = f'remove it, or call it "x-{key.text}" if it holds parts to reuse'
     fix = None
-    if meant.key is not None:
-        fix = document.source.replace(key.start, key.end, meant.key, f"rename it to {meant.key}", is_safe=False)
+    _, holder = document.at(path[:-1])
+    if meant.key is not None and isinstance(holder, MappingNode) and meant.key not in holder.entries:
+        fix = rewritten(document.source, key, meant.key, f"rename it to {meant.key}", is_safe=False)
     return document.source.problem(
         "RLY101",
         key.start,

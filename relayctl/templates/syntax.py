@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 
-from relayctl.core.problem import Problem
+from relayctl.core.problem import Fix, Problem
 from relayctl.templates.document import Source
+from relayctl.templates.indentation import Reads, misplaced
 
 _VALUE = re.compile(r"^[ \t]*(?:-[ \t]+)*(?:(?:[^\s#\"'\[\]{}:][^#\"'\[\]{}:]*|\"[^\"]*\"|'[^']*')[ \t]*:[ \t]+)?")
 _FLOW_LEAD = re.compile(r"[\[{,][ \t]*|:[ \t]+")
@@ -27,8 +28,8 @@ class SyntaxTrouble(Exception):
         super().__init__(words)
 
 
-def diagnose(source: Source, trouble: SyntaxTrouble) -> Problem:
-    """The problem behind a parser's error."""
+def diagnose(source: Source, trouble: SyntaxTrouble, reads: Reads) -> Problem:
+    """The problem behind a parser's error; `reads` tells whether another text would do."""
     at = min(trouble.at, len(source.text))
     if (start := _leading(source, at, trouble.begun, "*")) is not None:
         return star_problem(source, start)
@@ -41,7 +42,7 @@ def diagnose(source: Source, trouble: SyntaxTrouble) -> Problem:
     if (start := _leading(source, at, trouble.begun, "%`")) is not None:
         char = source.text[start]
         return _quoting(source, start, "RLY002", f'value starts with "{char}" and must be quoted', "YAML reserves it")
-    return _by_words(source, at, trouble)
+    return _by_words(source, at, trouble) or misplaced(source, at, reads) or _vaguely(source, at, trouble)
 
 
 def is_unquoted_star(source: Source, start: int) -> bool:
@@ -86,8 +87,14 @@ def _quoting(source: Source, start: int, code: str, message: str, detail: str) -
         message,
         detail=detail,
         help=f"put it in quotes:  {form.strip()}",
-        fix=source.enclose(start, end) if '"' not in raw and "\\" not in raw else None,
+        fix=_in_quotes(source, start, end),
     )
+
+
+def _in_quotes(source: Source, start: int, end: int) -> Fix | None:
+    raw = source.text[start:end]
+    quote = next((quote for quote in ('"', "'") if quote not in raw and (quote == "'" or "\\" not in raw)), None)
+    return source.enclose(start, end, quote) if quote is not None else None
 
 
 def _value_on_line(source: Source, offset: int) -> tuple[int, int]:
@@ -135,15 +142,39 @@ def _tab(source: Source, at: int) -> Problem | None:
                 start + indent.index("\t"),
                 start + len(indent),
                 "a tab in the indentation; YAML takes spaces only",
-                help="replace each tab by two spaces",
+                help="replace each tab by spaces",
                 fix=source.replace(
-                    start, start + len(indent), indent.replace("\t", "  "), "tabs to spaces", is_safe=True
+                    start,
+                    start + len(indent),
+                    indent.replace("\t", " " * _tab_width(source)),
+                    "tabs to spaces",
+                    is_safe=True,
                 ),
             )
     return None
 
 
-def _by_words(source: Source, at: int, trouble: SyntaxTrouble) -> Problem:
+def _tab_width(source: Source) -> int:
+    """How many spaces a tab stands for: with so many the most lines stand where their neighbours or others do."""
+    indents = [found.group() for found in re.finditer(r"^[ \t]*(?=[^ \t\r\n])", source.text, re.MULTILINE)]
+    plain = {len(indent) for indent in indents if "\t" not in indent}
+    above = ""
+    tabbed: list[tuple[str, int]] = []
+    for indent in indents:
+        if "\t" in indent:
+            tabbed.append((indent, len(above)))
+        else:
+            above = indent
+
+    def fits(width: int) -> int:
+        meant = [(len(indent.replace("\t", " " * width)), neighbour) for indent, neighbour in tabbed]
+        return sum((place in plain) + (place == neighbour) for place, neighbour in meant)
+
+    return max((2, 4, 8), key=lambda width: (fits(width), -width))
+
+
+def _by_words(source: Source, at: int, trouble: SyntaxTrouble) -> Problem | None:
+    """Where the parser's words leave no doubt."""
     words = trouble.words
     begun = trouble.begun
     if "quoted scalar" in words and "end of stream" in words and begun is not None:
@@ -160,7 +191,31 @@ def _by_words(source: Source, at: int, trouble: SyntaxTrouble) -> Problem:
         return source.problem("RLY002", begun, begun + 1, 'this "[" is not closed properly', help='add the missing "]"')
     if "flow mapping" in words and begun is not None:
         return source.problem("RLY002", begun, begun + 1, 'this "{" is not closed properly', help='add the missing "}"')
-    if "mapping values are not allowed" in words:
+    opened = _unclosed(source.text, at)
+    if opened is not None and not source.text[at:].strip():
+        mark = source.text[opened]
+        missing = {"[": "]", "{": "}"}[mark]
+        return source.problem(
+            "RLY002", opened, opened + 1, f'this "{mark}" is not closed properly', help=f'add the missing "{missing}"'
+        )
+    return None
+
+
+def _unclosed(text: str, at: int) -> int | None:
+    """The nearest bracket before an offset that nothing closes."""
+    depth = 0
+    for offset in range(min(at, len(text)) - 1, -1, -1):
+        if text[offset] in "]}":
+            depth += 1
+        elif text[offset] in "[{":
+            if not depth:
+                return offset
+            depth -= 1
+    return None
+
+
+def _vaguely(source: Source, at: int, trouble: SyntaxTrouble) -> Problem:
+    if "mapping values are not allowed" in trouble.words:
         return source.problem(
             "RLY002",
             at,

@@ -24,10 +24,11 @@ def without_secrets(source: Source, problem: Problem) -> Problem:
     """The problem with its line made safe to show."""
     if problem.excerpt is None:
         return problem
-    return replace(problem, excerpt=_safe(source, problem.place.line, problem.excerpt))
+    return replace(problem, excerpt=safe_line(source, problem.place.line, problem.excerpt))
 
 
-def _safe(source: Source, line: int, text: str) -> str:
+def safe_line(source: Source, line: int, text: str) -> str:
+    """A line of the source, with stars for what may be secret."""
     if _is_in_private_key(source, line):
         return _stars(text, 0)
     entry = _ENTRY.match(text)

@@ -9,6 +9,9 @@ from relayctl.core.problem import Fix
 from relayctl.core.zones import zone_named
 from relayctl.templates.document import ScalarNode
 from relayctl.templates.fields import Fields
+from relayctl.templates.fixes.entries import beside
+from relayctl.templates.fixes.tokens import rewritten
+from relayctl.templates.rules.registry import BY_CODE, FixKind
 
 _ZONE_CODES = ("RLY301", "RLY302")
 _SAFE = frozenset({"RLY204", "RLY213"})
@@ -25,7 +28,11 @@ def trigger_of(item: Fields) -> Cron | Every | None:
     try:
         return Every.parse(str(every.value))
     except DurationError as error:
-        item.add(error.code, every, error.message, help=error.help or "", path=(*item.path, "every"))
+        fix = None
+        if error.suggestion is not None:
+            text = error.suggestion
+            fix = rewritten(item.document.source, every, text, f"write {text}", is_safe=True)
+        item.add(error.code, every, error.message, help=error.help or "", path=(*item.path, "every"), fix=fix)
         return None
 
 
@@ -64,12 +71,31 @@ def _way_out(error: CronError) -> str:
 
 
 def _fix(item: Fields, node: ScalarNode, error: CronError) -> Fix | None:
-    """Only a suggestion that touches the expression alone is offered as an edit."""
-    if error.suggestion is None or set(error.suggestion) != {"cron"}:
+    """The portable form as an edit, for the rules that have one."""
+    meant = error.suggestion
+    key = item.node.entries["cron"][0]
+    if meant is None or BY_CODE[error.code].fix is FixKind.NONE or key.text != "cron":
         return None
-    text = f'"{error.suggestion["cron"]}"'
-    source = item.document.source
-    return source.replace(node.start, node.end, text, f"write {text}", is_safe=error.code in _SAFE)
+    source, is_safe = item.document.source, error.code in _SAFE
+    if set(meant) == {"every"}:
+        value = rewritten(source, node, meant["every"], "", is_safe=False)
+        if value is None or item.has("timezone") or item.has("every"):
+            return None
+        renamed = source.replace(key.start, key.end, "every", "", is_safe=False)
+        return Fix(description=f"write every: {meant['every']}", edits=renamed.edits + value.edits, is_safe=False)
+    fix = rewritten(source, node, meant["cron"], f'write "{meant["cron"]}"', is_safe=is_safe)
+    zone = meant.get("timezone")
+    if fix is None or zone is None or item.text("timezone") == zone:
+        return fix
+    written = item.scalar("timezone")
+    if written is not None:
+        # The two contradict each other, so which of them counts is a guess.
+        other = rewritten(source, written, zone, "", is_safe=False)
+        edits, is_safe = (other.edits if other is not None else ()), False
+    else:
+        added = None if item.has("timezone") else beside(source, item.node, key, node, f"timezone: {zone}")
+        edits = (added,) if added is not None else ()
+    return Fix(description=f"write timezone: {zone}", edits=fix.edits + edits, is_safe=is_safe) if edits else None
 
 
 def _zone(item: Fields) -> str | None:
@@ -83,7 +109,7 @@ def _zone(item: Fields) -> str | None:
         fix = None
         if error.suggestion is not None and "timezone" in error.suggestion:
             name = error.suggestion["timezone"]
-            fix = item.document.source.replace(node.start, node.end, name, f"write {name}", is_safe=False)
+            fix = rewritten(item.document.source, node, name, f"write {name}", is_safe=False)
         name_node = item.scalar("name")
         shown = f' for "{str(name_node.value)[:63]}"' if name_node is not None else ""
         item.add(

@@ -9,10 +9,12 @@ from datetime import datetime, timedelta
 
 from relayctl.core.cron import Cron
 from relayctl.core.crongrammar import DESCRIPTORS, FIELDS, FieldKind, FieldValue, read_field, values_of
-from relayctl.core.problem import Problem
+from relayctl.core.problem import Fix, Problem
 from relayctl.templates.document import ScalarNode
+from relayctl.templates.fixes.tokens import rewritten
 from relayctl.templates.meaning import Triggered
 from relayctl.templates.rules.engine import Case
+from relayctl.templates.rules.registry import BY_CODE, FixKind
 
 _MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY = range(5)
 _MEMBER = re.compile(r"(\*|[0-9A-Za-z]+)(?:-([0-9A-Za-z]+))?(?:/([0-9]+))?", re.ASCII)
@@ -56,9 +58,19 @@ class _Line:
         help: str,  # noqa: A002
         span: tuple[int, int] | None = None,
         notes: tuple[str, ...] = (),
+        meant: str | None = None,
     ) -> Problem:
+        """`meant` is what a fix writes in place of the span, or of the whole expression without one."""
         path = (*self.triggered.path, "cron")
-        return self.case.report(code, self.node, path, message, detail=detail, help=help, span=span, notes=notes)
+        fix = self._fix(code, meant, span) if meant is not None else None
+        return self.case.report(
+            code, self.node, path, message, detail=detail, help=help, span=span, notes=notes, fix=fix
+        )
+
+    def _fix(self, code: str, meant: str, span: tuple[int, int] | None) -> Fix | None:
+        is_safe = BY_CODE[code].fix is FixKind.SAFE
+        source = self.case.document.source
+        return rewritten(source, self.node, meant, f'write "{meant}"', is_safe=is_safe, span=span)
 
 
 def check(case: Case) -> Iterator[Problem]:
@@ -170,7 +182,14 @@ def _day_or_day(line: _Line) -> Problem | None:
             f"next: {', '.join(nexts)}",
             f"days that fit both fields would be {both}; cron has no way to say that",
         ),
+        # A week's worth of days and a weekday mean both at once ("the first Monday"), which no expression says.
+        meant=None if _is_a_week(day) else f"{minute} {hour} {day.text} {month} *",
     )
+
+
+def _is_a_week(day: _Field) -> bool:
+    days = values_of(day.value.mask)
+    return len(days) in (6, 7) and days[-1] - days[0] == len(days) - 1
 
 
 def _days(expression: str, now: datetime) -> int:
@@ -210,6 +229,7 @@ def _member(line: _Line, written: _Field, found: re.Match[str], span: tuple[int,
             f"1 value here; croniter reads every {_UNITS[written.index]}",
             f'write "{low}"',
             span,
+            meant=low,
         )
     if (
         high is None
@@ -223,6 +243,7 @@ def _member(line: _Line, written: _Field, found: re.Match[str], span: tuple[int,
             f"fires at {_UNITS[written.index]} {number} only, 1 value; other engines read it differently",
             f'write "{low}", or "*/{step}" if that was meant',
             span,
+            meant=low,
         )
     return _not_canonical(line, written, found, span)
 
@@ -235,6 +256,7 @@ def _too_wide(line: _Line, written: _Field, span: tuple[int, int]) -> Problem:
         f"fires at {unit} {first} only, once {_CYCLES[written.index]}",
         f'write "{first}"',
         span,
+        meant=str(first),
     )
 
 
@@ -244,6 +266,7 @@ def _uneven(line: _Line, written: _Field, step: int, span: tuple[int, int]) -> P
     unit = _UNITS[written.index]
     shown = " ".join(f":{value:02}" if written.index == _MINUTE else str(value) for value in values)
     last = kind.first + kind.size - values[-1]
+    meant = None
     if written.index == _DAY:
         message = f'"*/{step}" starts again on day 1 of each month, so the last gap is shorter or longer'
         hint = "cron cannot count days across months; use every: for a fixed interval"
@@ -254,18 +277,20 @@ def _uneven(line: _Line, written: _Field, step: int, span: tuple[int, int]) -> P
             f'"*/{step}" does not divide {kind.size}: the last gap of each {cycle} is {last} {unit}{plural}, not {step}'
         )
         near = [each for each in range(2, kind.size // 2 + 1) if kind.size % each == 0]
-        lower = max((each for each in near if each < step), default=None)
-        upper = min((each for each in near if each > step), default=None)
-        offers = " and ".join(f"*/{each}" for each in (lower, upper) if each is not None)
+        below, above = [each for each in near if each < step], [each for each in near if each > step]
+        even = below[-1:] + above[:1]
+        # A week has no even step.
+        offers = " and ".join(f"*/{each}" for each in even)
         hint = f"even steps near {step} are {offers}" if offers else "list the values you want"
+        meant = f"*/{min(even, key=lambda each: abs(each - step))}" if even else None
     first = f":{values[0]:02}" if written.index == _MINUTE else str(values[0])
-    return line.say("RLY208", message, f"fires at {shown}, then {first}", hint, span)
+    return line.say("RLY208", message, f"fires at {shown}, then {first}", hint, span, meant=meant)
 
 
 def _plain_star(line: _Line, step_text: str | None, span: tuple[int, int]) -> Problem | None:
     if step_text != "1":
         return None
-    return line.say("RLY216", '"*/1" has a plainer spelling', "the same values", 'write "*"', span)
+    return line.say("RLY216", '"*/1" has a plainer spelling', "the same values", 'write "*"', span, meant="*")
 
 
 def _not_canonical(line: _Line, written: _Field, found: re.Match[str], span: tuple[int, int]) -> Problem | None:
@@ -273,9 +298,10 @@ def _not_canonical(line: _Line, written: _Field, found: re.Match[str], span: tup
     kind = written.kind
     full = high is not None and step_text is None and written.index < _WEEKDAY
     if full and (low, high) == (str(kind.first), str(kind.last)) and written.index != _DAY:
-        return line.say("RLY216", f'"{found.group()}" has a plainer spelling', "every value", 'write "*"', span)
+        message = f'"{found.group()}" has a plainer spelling'
+        return line.say("RLY216", message, "every value", 'write "*"', span, meant="*")
     if written.index == _WEEKDAY and low == "7" and high is None:
-        return line.say("RLY216", '"7" has a plainer spelling', "Sunday is 0", 'write "0"', span)
+        return line.say("RLY216", '"7" has a plainer spelling', "Sunday is 0", 'write "0"', span, meant="0")
     return None
 
 

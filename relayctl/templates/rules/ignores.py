@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from relayctl.core.problem import Problem
+from relayctl.core.problem import Fix, Problem
 from relayctl.templates.document import Comment, Document
 from relayctl.templates.rules.registry import BY_CODE
 
 _ANY = re.compile(r"#\s*relay\s*:\s*ignore", re.IGNORECASE)
 _FORM = re.compile(r"# ?relay: ignore\[([^\]]*)\](.*)")
-_ELSEWHERE = frozenset({"RLY503", "RLY705", "RLY706"})
+_ELSEWHERE = frozenset({"RLY307", "RLY503", "RLY507", "RLY605", "RLY705", "RLY706"})
 """Judged against other apps or the running fleet, so that one file cannot say an ignore of them is unused."""
 
 
@@ -24,9 +24,12 @@ class _Ignore:
     used: set[str] = field(default_factory=set)
 
 
-def apply(document: Document, problems: list[Problem], *, is_complete: bool = True) -> list[Problem]:
+def apply(
+    document: Document, problems: list[Problem], *, needed: Sequence[Problem] = (), is_complete: bool = True
+) -> list[Problem]:
     """The problems that no comment silences, and what is wrong with the comments.
 
+    `needed` are errors without whose cure there is no app: silenced, the app would be gone without a word.
     `is_complete` False: rules were left out, so that an ignore of theirs is not unused.
     """
     if _ANY.search(document.source.text) is None:
@@ -41,8 +44,11 @@ def apply(document: Document, problems: list[Problem], *, is_complete: bool = Tr
         by = _silencer(ignores, problem)
         if by is None:
             kept.append(problem)
-        else:
-            by.used.add(problem.code)
+            continue
+        by.used.add(problem.code)
+        if problem in needed:
+            kept.append(problem)
+            own.append(_say(document, by.comment, "RLY904", *_cannot(problem.code)))
     # With errors in the file some rules were not asked, and an ignore of them is not unused.
     if is_complete and not any(problem.is_error for problem in problems):
         own.extend(_unused(document, ignores))
@@ -76,13 +82,17 @@ def _read(document: Document, comment: Comment, ignores: list[_Ignore]) -> Itera
         if rule is None:
             yield _unknown(document, comment, code)
         elif not rule.can_be_ignored:
-            yield _say(document, comment, "RLY904", f"{code} cannot be ignored", f"{rule.name} is an error in any case")
+            yield _say(document, comment, "RLY904", *_cannot(code))
         else:
             good.append(code)
     if not found[2].strip():
         yield _say(document, comment, "RLY902", "this ignore gives no reason", "the next reader will ask")
     if good:
         ignores.append(_Ignore(comment=comment, codes=tuple(good), line=_target(document, comment)))
+
+
+def _cannot(code: str) -> tuple[str, str]:
+    return f"{code} cannot be ignored", f"{BY_CODE[code].name} is an error in any case"
 
 
 def _target(document: Document, comment: Comment) -> int:
@@ -117,10 +127,35 @@ def _unused(document: Document, ignores: list[_Ignore]) -> Iterator[Problem]:
                 f"this ignore silences nothing: {', '.join(idle)} did not occur on line {ignore.line}",
                 f"{len(idle)} unused",
                 "remove it",
+                fix=_removal(document, ignore, idle),
             )
 
 
-def _say(document: Document, comment: Comment, code: str, message: str, detail: str, hint: str = "") -> Problem:
+def _removal(document: Document, ignore: _Ignore, idle: list[str]) -> Fix:
+    """Takes the idle codes out of the comment, or the comment with what only it needs: its line, or its blanks."""
+    source, comment = document.source, ignore.comment
+    left = [code for code in ignore.codes if code not in idle]
+    if left:
+        opening, closing = (source.text.index(mark, comment.start) for mark in "[]")
+        return source.replace(opening + 1, closing, ", ".join(left), "leave the others", is_safe=True)
+    line = source.lines_before(comment.start)
+    begin = source.line_bounds(line)[0]
+    if comment.is_alone:
+        return source.replace(begin, source.end_of_line(line), "", "remove the comment", is_safe=True)
+    start = begin + len(source.text[begin : comment.start].rstrip(" \t"))
+    return source.replace(start, comment.end, "", "remove the comment", is_safe=True)
+
+
+def _say(
+    document: Document,
+    comment: Comment,
+    code: str,
+    message: str,
+    detail: str,
+    hint: str = "",
+    *,
+    fix: Fix | None = None,
+) -> Problem:
     return document.source.problem(
         code,
         comment.start,
@@ -128,5 +163,6 @@ def _say(document: Document, comment: Comment, code: str, message: str, detail: 
         message,
         detail=detail,
         help=hint or "write  # relay: ignore[RLY207] reason",
+        fix=fix,
         severity=BY_CODE[code].severity,
     )

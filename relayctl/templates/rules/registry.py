@@ -105,6 +105,8 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(107, "bad-duration", _E, _S, "The text is not a duration.", "timeout: 20 sec", "timeout: 20s"),
     _rule(108, "out-of-range", _E, _N, "The value is outside the range the key takes.", "port: 70000", "port: 7000"),
+    _rule(109, "unsupported-schema-version", _E, _N, "The template follows a schema newer than this release."),
+    _rule(110, "deprecated-key", _W, _S, "The key still works, and will be refused by a later schema."),
     _rule(
         111, "missing-modeline", _I, _S, "Editors take template.yaml for another tool's file without the schema line."
     ),
@@ -220,6 +222,7 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(305, "dst-gap", _W, _N, "A clock change skips the time.", 'cron: "30 2 * * *"', "dst: {gap: run}"),
     _rule(306, "dst-overlap", _W, _N, "A clock change repeats the time.", 'cron: "30 2 * * *"', "dst: {fold: first}"),
+    _rule(307, "tzdata-mismatch", _W, _N, "Workers reckon with other zone data than this machine."),
     _rule(
         401,
         "handler-format",
@@ -235,6 +238,7 @@ RULES: tuple[Rule, ...] = (
         404, "handler-not-callable", _E, _N, "The name cannot be called with one event, or the file cannot be executed."
     ),
     _rule(405, "handler-not-static", _I, _N, "Reading alone cannot tell whether the handler exists."),
+    _rule(406, "handler-shadows-stdlib", _W, _N, "The handler's module hides one of Python's own."),
     _rule(407, "handler-syntax-error", _E, _N, "The handler's file does not parse."),
     _rule(
         501,
@@ -247,11 +251,22 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(502, "retries-exceed-gap", _W, _N, "All attempts together outlast the gap between runs."),
     _rule(503, "herd", _W, _N, "Many schedules fire in one minute."),
+    _rule(504, "minute-zero", _I, _U, "It fires at minute 0, with most other schedules."),
     _rule(505, "same-job-twice", _W, _N, "Two schedules run one handler at the same times."),
+    _rule(506, "no-timeout", _I, _N, "The time limit of a run is left to the default."),
+    _rule(507, "paused-long", _W, _N, "A schedule stays paused with no reason, or past the end of its pause."),
+    _rule(
+        508,
+        "frequent-with-latest-only",
+        _I,
+        _N,
+        "After an outage all but the latest of many firings are closed as missed.",
+    ),
     _rule(601, "secret-literal", _E, _N, "A secret stands in the template."),
     _rule(602, "credentials-in-url", _E, _N, "A URL holds a password."),
     _rule(603, "private-key", _E, _N, "A private key stands in the template."),
     _rule(604, "secret-in-comment", _W, _N, "A comment holds what looks like a secret."),
+    _rule(605, "undefined-secret-ref", _W, _N, "A secret that the template names has no value."),
     _rule(701, "duplicate-schedule", _E, _N, "Two schedules or services of an app have one name."),
     _rule(702, "bad-app-name", _E, _N, "The directory's name cannot be an app's name."),
     _rule(

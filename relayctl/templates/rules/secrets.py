@@ -86,11 +86,12 @@ def masked(document: Document, problems: list[Problem]) -> list[Problem]:
     """The problems with every value of env and secrets, and all that looks secret, hidden in the lines shown."""
     if not problems:
         return problems
-    spans = _hidden_spans(document)
+    spans = hidden_spans(document)
     return [_mask(document, problem, spans) for problem in problems] if spans else problems
 
 
-def _hidden_spans(document: Document) -> list[tuple[int, int]]:
+def hidden_spans(document: Document) -> list[tuple[int, int]]:
+    """Offsets of every value that is not for everybody's eyes, in order."""
     spans = []
     before: tuple[tuple[PathPart, ...], str] = ((), "")
     for path, key, node in document.scalars():

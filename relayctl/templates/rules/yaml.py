@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from relayctl.core.problem import Problem
+from relayctl.core.problem import Fix, Problem
 from relayctl.templates.document import ScalarNode
 from relayctl.templates.rules.engine import Case
 from relayctl.templates.scalars import is_old_boolean, is_old_number
+from relayctl.templates.secretshapes import keeps_values
 
 _MODELINE = "yaml-language-server:"
+_SCHEMA = "../../schemas/template.schema.json"
 
 
 def check(case: Case) -> Iterator[Problem]:
@@ -36,12 +38,22 @@ def check(case: Case) -> Iterator[Problem]:
             "no schema line for editors at the top",
             detail="editors take template.yaml for another tool's file",
             help="add  # yaml-language-server: $schema=…   with the path that `relayctl schema` prints to a file",
+            fix=_modeline(case),
         )
+
+
+def _modeline(case: Case) -> Fix | None:
+    """Only where the schema lies at the place that `relayctl init` gives it: a line that leads nowhere helps nobody."""
+    if case.directory is None or not (case.directory / _SCHEMA).is_file():
+        return None
+    source = case.document.source
+    edit = source.insert(0, f"# {_MODELINE} $schema={_SCHEMA}{source.newline}")
+    return Fix(description="add the schema line", edits=(edit,), is_safe=True)
 
 
 def _quote(case: Case, code: str, path: tuple[str | int, ...], node: ScalarNode, what: str) -> Problem:
     name = next((part for part in reversed(path) if isinstance(part, str)), "the value")
-    if isinstance(node.value, int | float):
+    if isinstance(node.value, int | float) and not any(keeps_values(str(part)) for part in path):
         return case.report(
             code,
             node,

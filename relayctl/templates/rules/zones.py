@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import timedelta
 from functools import lru_cache
 from importlib import resources
 
 from relayctl.core.cron import Cron, ShiftEffect, ShiftKind
 from relayctl.core.problem import Problem
 from relayctl.templates.document import ScalarNode
+from relayctl.templates.fixes.tokens import rewritten
 from relayctl.templates.meaning import Triggered
 from relayctl.templates.rules.cron import instant_words
 from relayctl.templates.rules.engine import Case
@@ -21,7 +21,6 @@ _PLACES = {
     "MST": "America/Phoenix, or America/Denver with daylight saving",
     "HST": "Pacific/Honolulu",
 }
-_HORIZON = timedelta(days=370)
 
 
 def check(case: Case) -> Iterator[Problem]:
@@ -51,7 +50,6 @@ def _name(case: Case, triggered: Triggered, node: ScalarNode) -> Iterator[Proble
         return
     newer = _renamed().get(node.text)
     if newer is not None:
-        source = case.document.source
         yield case.report(
             "RLY303",
             node,
@@ -59,7 +57,7 @@ def _name(case: Case, triggered: Triggered, node: ScalarNode) -> Iterator[Proble
             f'"{node.text}" is an old name',
             detail=f"now {newer}",
             help=f'write "{newer}"',
-            fix=source.replace(node.start, node.end, newer, f"write {newer}", is_safe=True),
+            fix=rewritten(case.document.source, node, newer, f"write {newer}", is_safe=True),
         )
 
 
@@ -83,7 +81,7 @@ def _shifts(case: Case, triggered: Triggered, node: ScalarNode, cron: Cron) -> I
         return
     written = {ShiftKind.GAP: cron.dst.gap, ShiftKind.FOLD: cron.dst.fold}
     told: set[ShiftKind] = set()
-    for effect in cron.transitions_affecting(case.now, case.now + _HORIZON):
+    for effect in cron.transitions_affecting(case.now, case.now + case.manner.tz_horizon):
         if effect.kind in told or written[effect.kind] is not None:
             continue
         told.add(effect.kind)
