@@ -18,15 +18,16 @@ def serve(
     only: Annotated[
         list[str] | None, typer.Option("--only", metavar="APP", help="run only this app; may be repeated")
     ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="run what relayctl apply publishes")] = False,
     once: Annotated[bool, typer.Option("--once", help="catch up, run what is due, and end")] = False,
     force_polling: Annotated[
         bool, typer.Option("--force-polling", help="look for changes by polling, for file systems without events")
     ] = False,
 ) -> None:
-    """Run a worker on a directory of apps until told to stop.
+    """Run a worker on a directory, a repository or releases until told to stop.
 
     SIGTERM or Ctrl-C drains: nothing new is claimed, what runs may end within --drain; a second one, or SIGQUIT, skips
-    the wait. SIGHUP looks at the directory at once, unless the terminal was closed: that stops the worker too.
+    the wait. SIGHUP looks at the source at once, unless the terminal was closed: that stops the worker too.
     """
     import sys
 
@@ -44,4 +45,5 @@ def serve(
     clock = SystemClock()
     level = Level.DEBUG if desk.is_verbose else Level.WARNING if desk.is_quiet else Level.INFO
     log = LogListener(sys.stderr, form, clock, level=level)
-    serve(settings, Serving(only=tuple(only or ()), is_once=once, is_polling=force_polling), clock=clock, emit=log.emit)
+    serving = Serving(only=tuple(only or ()), is_following=follow, is_once=once, is_polling=force_polling)
+    serve(settings, serving, clock=clock, emit=log.emit)

@@ -5,39 +5,17 @@ It keeps nothing running and removes nothing: it says what it sees, and whether 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from relayctl.core.problem import Problem
+from relayctl.sources.source import SHOWN_DIGITS, InUse, Sighting, SourceStanding, Trouble, View
 from relayctl.templates.find import AppDirectory, FileHashes, app_digest, digest_of, find_apps
 from relayctl.templates.load import Loaded, load_app
 
 if TYPE_CHECKING:
     from relayctl.host.clock import Clock
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
-    """One app as it lies there: its directory with links resolved, and the digest of its files."""
-
-    directory: Path
-    digest: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """The tree at one moment. With `trouble` it could not be read, and the absence of an app means nothing.
-
-    `is_busy` says that a checkout is going on in it. `revision` is the digest of all its apps.
-    """
-
-    apps: Mapping[str, Sighting] = field(default_factory=dict)
-    problems: tuple[Problem, ...] = ()
-    revision: str = ""
-    trouble: str | None = None
-    is_busy: bool = False
 
 
 class DirectorySource:
@@ -50,11 +28,23 @@ class DirectorySource:
         self._only = frozenset(only)
         self._hashes = FileHashes()
         self._digests: dict[str, tuple[Path, str]] = {}
+        self._revision = ""
+        self._since: datetime | None = None
+        self._trouble: Trouble | None = None
+
+    mode = "pull"
 
     @property
     def label(self) -> str:
         """What it is called in messages."""
         return f"directory {self.root}"
+
+    @property
+    def standing(self) -> SourceStanding:
+        """How it stood at the last look."""
+        return SourceStanding(
+            label=self.label, revision=self._revision[:SHOWN_DIGITS], since=self._since, trouble=self._trouble
+        )
 
     @property
     def is_partial(self) -> bool:
@@ -65,7 +55,10 @@ class DirectorySource:
         """What is there. With `touched`, only those apps (and unknown ones) are hashed again."""
         tree = find_apps(self.root)
         if tree.trouble is not None:
+            if self._trouble is None or self._trouble.reason != tree.trouble:
+                self._trouble = Trouble(reason=tree.trouble, since=self._clock.now())
             return View(trouble=tree.trouble)
+        self._trouble = None
         apps: dict[str, Sighting] = {
             app.name: Sighting(directory=app.real, digest=self._digest(app, touched))
             for app in tree.apps
@@ -74,6 +67,8 @@ class DirectorySource:
         for name in self._digests.keys() - apps.keys():
             self._hashes.forget(self._digests.pop(name)[0])
         revision = digest_of("\n".join(f"{name} {apps[name].digest}" for name in sorted(apps)).encode())
+        if revision != self._revision:
+            self._revision, self._since = revision, self._clock.now()
         return View(apps=apps, problems=tree.problems, revision=revision, is_busy=self._is_busy())
 
     def load(self, name: str) -> Loaded:
@@ -89,6 +84,12 @@ class DirectorySource:
     def is_wanted(self, name: str) -> bool:
         """Whether this worker is for that app, as far as its name says."""
         return not self._only or name in self._only
+
+    def demand(self) -> None:
+        """Nothing to ask: every look is at what lies there."""
+
+    def settle(self, in_use: InUse) -> None:
+        """Nothing to let go: the directory is somebody else's."""
 
     def _digest(self, app: AppDirectory, touched: Collection[str] | None) -> str:
         known = self._digests.get(app.name)

@@ -6,11 +6,13 @@ second, because the watch itself goes blind then.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from relayctl.sources.source import Hint
 from relayctl.templates.find import is_ignored_directory, is_ignored_file
 
 if TYPE_CHECKING:
@@ -19,9 +21,6 @@ if TYPE_CHECKING:
 _LOOK_MS = 1000
 _QUIET_MS = 10
 _AWAY_S = 0.5
-
-Hint = Callable[[frozenset[str] | None], None]
-"""Called with the apps that were touched, or None where it may be anything."""
 
 
 class DirectoryWatch:
@@ -60,6 +59,9 @@ class DirectoryWatch:
                 # Something may have happened between two watches.
                 self._on_hint(None)
 
+    def wake(self) -> None:
+        """Nothing to do: it looks at `stop` often enough."""
+
     def _watch(self, stop: threading.Event) -> None:
         import watchfiles
 
@@ -80,7 +82,7 @@ class DirectoryWatch:
             # With permissions ignored the library swallows a limit that is reached, and would be blind.
             ignore_permission_denied=False,
         ):
-            is_news = bool(changes) or is_blind
+            is_news = is_blind or not self._is_about_files(changes)
             if is_blind:
                 # What happened before the system began to watch was told to nobody.
                 is_blind = False
@@ -89,6 +91,13 @@ class DirectoryWatch:
                 self._tell(Path(path) for _, path in changes)
             if _identity(self._root) != identity or (is_news and self._folders() != folders):
                 return
+
+    def _is_about_files(self, changes: Iterable[tuple[object, str]]) -> bool:
+        """Whether nothing but files of known directories changed, so that there is no other directory to watch."""
+        return all(
+            os.path.dirname(path) in self._owners and path not in self._owners and not os.path.isdir(path)  # noqa: PTH112, PTH120  for each event
+            for _, path in changes
+        )
 
     def _folders(self) -> list[Path]:
         """The root and every directory of what is an app or may become one with the next file, sorted."""

@@ -1,0 +1,166 @@
+"""Directories of apps by revision, in the state directory: each put there whole, kept while it is in use, then removed.
+
+Workers that share a state directory share them. What is in them is not looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from relayctl.host.lock import FileLock
+
+if TYPE_CHECKING:
+    from relayctl.host.clock import Clock
+
+FORMAT_VERSION = 1
+KEPT = 3
+"""So many of the newest stay, whether they are in use or not."""
+_CURRENT = "current.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Current:
+    """The revision that was taken last, the digest of its files, and when it was taken (RFC 3339)."""
+
+    revision: str
+    digest: str
+    since: str
+
+
+class Checkouts:
+    """The directories of one source. A revision is a name in hexadecimal digits. Used by one thread at a time.
+
+    A shared lock on `<revision>.lock` means: somebody uses it. The kernel frees it, however that one ends.
+    """
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._held: dict[str, FileLock] = {}
+
+    def directory(self, revision: str) -> Path:
+        """Where that revision lies, once it is there."""
+        return self._folder / revision
+
+    def place(self, revision: str, fill: Callable[[Path], None]) -> Path:
+        """The directory of a revision, from now on in use here; where there is none, `fill` is handed an empty one."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._hold(revision)
+        directory = self.directory(revision)
+        if directory.is_dir():
+            # The order in which they count as new is that of their times.
+            with suppress(OSError):
+                os.utime(directory)
+            return directory
+        draft = self._folder / f"{revision}.{os.getpid()}.new"
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(mode=0o700)
+        try:
+            fill(draft)
+            with suppress(FileExistsError):
+                draft.rename(directory)
+        except OSError:
+            # Another one was quicker, or the disk is full.
+            if not directory.is_dir():
+                raise
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        return directory
+
+    def discard(self, revision: str) -> None:
+        """This one is not as it was put there: make room for it to be put there anew."""
+        self._take_away(self.directory(revision))
+
+    def remember(self, current: Current) -> None:
+        """Write down what is in force, for a start without the place where it came from."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = self._folder / f"{_CURRENT}.{os.getpid()}"
+        draft.write_text(json.dumps({"v": FORMAT_VERSION, **asdict(current)}))
+        draft.replace(self._folder / _CURRENT)
+
+    def recall(self) -> Current | None:
+        """What was in force last, or None where that is not known, or written by a newer relayctl."""
+        try:
+            document = json.loads((self._folder / _CURRENT).read_bytes())
+            if document.pop("v") != FORMAT_VERSION:
+                return None
+            current = Current(**document)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            return None
+        is_name = re.fullmatch(r"[0-9a-f]{8,128}", str(current.revision)) is not None
+        return current if is_name and self.directory(current.revision).is_dir() else None
+
+    def settle(self, in_use: Collection[Path]) -> None:
+        """Let go of all but the newest and those with one of these directories in them."""
+        kept = {directory.name for directory in self._newest()}
+        kept |= {path.relative_to(self._folder).parts[0] for path in in_use if path.is_relative_to(self._folder)}
+        for revision in self._held.keys() - kept:
+            self._held.pop(revision).release()
+        for directory in self._all():
+            if directory.name not in kept:
+                self._remove(directory)
+        self._sweep()
+
+    def close(self) -> None:
+        """Nothing is in use here any more."""
+        while self._held:
+            self._held.popitem()[1].release()
+
+    def _hold(self, revision: str) -> None:
+        if revision not in self._held:
+            lock = FileLock(self._folder / f"{revision}.lock", self._clock)
+            lock.share()
+            self._held[revision] = lock
+
+    def _all(self) -> list[Path]:
+        with suppress(FileNotFoundError):
+            return [entry for entry in self._folder.iterdir() if entry.is_dir() and "." not in entry.name]
+        return []
+
+    def _newest(self) -> list[Path]:
+        return sorted(self._all(), key=_modified_at, reverse=True)[:KEPT]
+
+    def _remove(self, directory: Path) -> None:
+        lock = FileLock(self._folder / f"{directory.name}.lock", self._clock)
+        if lock.try_acquire():
+            # Out of everybody's way first, since taking it apart takes long.
+            self._take_away(directory)
+            lock.remove()
+
+    def _take_away(self, directory: Path) -> None:
+        aside = self._folder / f"{directory.name}.{os.getpid()}.old"
+        with suppress(OSError):
+            directory.rename(aside)
+        shutil.rmtree(aside, ignore_errors=True)
+
+    def _sweep(self) -> None:
+        """What a process left that died in the middle."""
+        for entry in self._folder.iterdir():
+            parts = entry.name.split(".")
+            if len(parts) == 3 and parts[2] in {"new", "old"} and parts[1].isdigit() and not _lives(int(parts[1])):
+                shutil.rmtree(entry, ignore_errors=True)
+
+
+def _modified_at(directory: Path) -> float:
+    try:
+        return directory.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True

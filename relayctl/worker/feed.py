@@ -1,0 +1,194 @@
+"""Where this worker's apps come from, by its settings: exactly one source, and what tells of changes in it.
+
+It makes them and fetches once where there is nothing to start with; what is seen is the reconciler's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from relayctl.core.facts import Emit, LoopFailed
+from relayctl.errors import SourceUnavailable, UnknownTarget, UsageError
+from relayctl.settings import Origin, own_environ
+from relayctl.sources.directory import DirectorySource
+from relayctl.sources.puller import LONGEST_PAUSE_S, Puller
+from relayctl.sources.watch import DirectoryWatch
+
+if TYPE_CHECKING:
+    from relayctl.host.clock import Clock
+    from relayctl.host.state import StateDir
+    from relayctl.settings import Settings
+    from relayctl.sources.source import Hint, Source, Watch
+    from relayctl.store.target import Target
+
+_FIRST_WITHIN_S = 30.0
+"""A start waits so long for the first fetch; after that it goes on without."""
+_RELEASE_POLL = timedelta(seconds=1)
+_OF_GIT = {"git_ref": "--ref", "git_path": "--path", "git_interval": "--git-interval"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What `serve` was told of its source, beyond the settings."""
+
+    only: Collection[str] = ()
+    is_following: bool = False
+    is_polling: bool = False
+    is_once: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feed:
+    """A source and what watches it, which is made once it is known who wants its hints."""
+
+    source: Source
+    watch: Callable[[Hint], Watch]
+    close: Callable[[], None] = lambda: None
+
+
+class _Pulled(Protocol):
+    """What the two sources that are fetched have in common."""
+
+    on_hint: Hint
+    on_demand: Callable[[], None]
+
+    def recall(self) -> bool: ...
+    def pull(self, is_over: Callable[[], bool]) -> bool: ...
+
+
+def check_choice(settings: Settings, *, is_following: bool) -> None:
+    """Raises UsageError where more than one source is named, or something that no named source takes."""
+    is_apps_flag = settings.origins["apps"] is Origin.FLAG
+    named = [flag for flag, is_named in (
+        ("--apps", is_apps_flag), ("--git", settings.git is not None), ("--follow", is_following),
+    ) if is_named]  # fmt: skip
+    if len(named) > 1:
+        raise UsageError(
+            f"a worker has one source, and {' and '.join(named)} name {len(named)}",
+            help="--apps DIR is a directory, --git URL a repository, --follow what relayctl apply publishes; "
+            "RELAYCTL_GIT counts as --git",
+        )
+    if settings.git is None:
+        stray = [flag for key, flag in _OF_GIT.items() if settings.origins[key] is Origin.FLAG]
+        if stray:
+            raise UsageError(f"{stray[0]} says something about a repository, and none is named", help="add --git URL")
+    if settings.webhook_secret_file is not None and settings.origins["webhook_secret_file"] is Origin.FLAG:
+        lacking = "--git" if settings.git is None else "--http" if settings.http is None else ""
+        if lacking:
+            raise UsageError(
+                f"--webhook-secret-file is for POST /hooks/git, which needs {lacking}", help=f"add {lacking}"
+            )
+
+
+def open_feed(
+    settings: Settings, wish: Wish, state: StateDir, clock: Clock, emit: Emit, *, is_asked: Callable[[], bool]
+) -> Feed:
+    """The source that was chosen. `is_asked` ends the wait for a first fetch.
+
+    Raises UsageError for what cannot be followed, UnknownTarget for an app that is not there, SourceUnavailable where
+    a run that ends by itself has nothing to run, FileFailure where a token cannot be read.
+    """
+    if settings.git is not None:
+        return _git_feed(settings, wish, state, clock, emit, is_asked)
+    source = DirectorySource(settings.apps, clock, only=wish.only)
+    check_only(source, wish.only)
+
+    def watch(hint: Hint) -> DirectoryWatch:
+        return DirectoryWatch(
+            settings.apps,
+            debounce_ms=settings.debounce // timedelta(milliseconds=1),
+            is_polling=wish.is_polling,
+            clock=clock,
+            on_hint=hint,
+            on_trouble=lambda reason: emit(LoopFailed(loop="watch", reason=reason)),
+        )
+
+    return Feed(source=source, watch=watch)
+
+
+def _git_feed(
+    settings: Settings, wish: Wish, state: StateDir, clock: Clock, emit: Emit, is_asked: Callable[[], bool]
+) -> Feed:
+    from relayctl.sources.git import GitSource
+    from relayctl.sources.gitcommand import GitCommand
+    from relayctl.sources.gitplace import git_place
+    from relayctl.templates.find import digest_of
+
+    assert settings.git is not None
+    place = git_place(settings.git, settings.git_ref, settings.git_path, settings.git_token_file)
+    # Now, while somebody looks: later it would be one more failed fetch.
+    place.credentials()
+    identity = "\0".join((settings.git, settings.git_ref, settings.git_path))
+    folder: Path = state.path / "git" / digest_of(identity.encode())[:16]
+    source = GitSource(place, folder, GitCommand(own_environ()), clock, emit, only=wish.only)
+    return _pulled_feed(source, source, wish, clock, is_asked, settings.git_interval)
+
+
+def open_releases(
+    settings: Settings,
+    wish: Wish,
+    state: StateDir,
+    target: Target,
+    clock: Clock,
+    emit: Emit,
+    *,
+    is_asked: Callable[[], bool],
+) -> Feed:
+    """The releases of this namespace, asked for over a connection of their own. Raises as `open_feed`."""
+    from relayctl.sources.release import ReleaseSource
+    from relayctl.store.connect import connect
+    from relayctl.store.keys import Keys
+    from relayctl.store.releases import Releases
+
+    client = connect(target, client_name="relayctl-releases")
+    releases = Releases(client, Keys(settings.namespace))
+    folder = state.path / "releases" / settings.namespace
+    limit = settings.max_bundle_bytes
+    source = ReleaseSource(releases, settings.namespace, folder, clock, emit, max_bytes=limit, only=wish.only)
+    try:
+        feed = _pulled_feed(source, source, wish, clock, is_asked, _RELEASE_POLL, _RELEASE_POLL.total_seconds() * 5)
+    except BaseException:
+        client.close()
+        raise
+    return replace(feed, close=client.close)
+
+
+def _pulled_feed(
+    source: Source,
+    pulled: _Pulled,
+    wish: Wish,
+    clock: Clock,
+    is_asked: Callable[[], bool],
+    interval: timedelta | None,
+    longest_s: float = LONGEST_PAUSE_S,
+) -> Feed:
+    is_known, is_fresh = pulled.recall(), False
+    if wish.is_once or not is_known:
+        until = clock.monotonic() + _FIRST_WITHIN_S
+        is_fresh = pulled.pull(lambda: is_asked() or clock.monotonic() > until)
+    trouble = source.look().trouble
+    if trouble is not None and wish.is_once:
+        raise SourceUnavailable(f"{source.label}: {trouble}", help="nothing was run; look at the source, and try again")
+    check_only(source, wish.only)
+    puller = Puller(pulled.pull, interval=interval, clock=clock, is_fresh=is_fresh, longest_s=longest_s)
+    pulled.on_demand = puller.demand
+
+    def watch(hint: Hint) -> Puller:
+        pulled.on_hint = hint
+        return puller
+
+    return Feed(source=source, watch=watch)
+
+
+def check_only(source: Source, only: Collection[str]) -> None:
+    """A name that no app has is a slip, and a worker that waits for it would run nothing."""
+    view = source.look()
+    missing = [] if view.trouble is not None else sorted(set(only) - set(view.apps))
+    if missing:
+        raise UnknownTarget(
+            f'no app "{missing[0]}" in {source.label}', help="--only takes the name of a directory with a template"
+        )
