@@ -13,8 +13,9 @@ from functools import cache
 from importlib.resources import files
 from itertools import chain
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
-from relayctl.store.failure import reply_lost
+from relayctl.store.failure import LIBRARY_ERRORS, reply_lost
 
 if TYPE_CHECKING:
     import redis
@@ -23,8 +24,12 @@ _INCLUDE = re.compile(r"^--@include (\w+)$", re.MULTILINE)
 
 Arguments = tuple[Sequence[str], Sequence[str | int | float]]
 """KEYS and ARGV of one run."""
+Run = tuple[str, Sequence[str], Sequence[str | int | float]]
+"""The name of a script, and KEYS and ARGV of one run of it."""
 Command = Sequence[str | int | float]
 """A plain command, by itself or behind the runs of a batch."""
+_AT_REST: WeakKeyDictionary[Any, list[Any]] = WeakKeyDictionary()
+"""By pool, the connection of the last batch: what a pool does for each loan costs as much as a small batch."""
 _WRITE_BYTES = 16_384
 _MOST_AGAIN = 3
 """A namespace may have moved to a node that does not know the script, and move again meanwhile."""
@@ -74,26 +79,31 @@ class Scripts:
             return self._client.evalsha(digest(name), len(keys), *keys, *args)
 
     def run_many(self, name: str, runs: Iterable[Arguments], *, then: Sequence[Command] = ()) -> list[Any]:
-        """Many runs in one round trip; an answer may be an exception of the library instead of a reply.
+        """Many runs of one script in one round trip; an answer may be an exception of the library instead of a reply.
 
         Runs are sent while more of them are made, so that the server is not idle meanwhile. The commands of `then`
         follow on the same connection, and their answers come last. Raises ReplyLost where runs were sent and their
         answers did not come.
         """
+        return self.run_all(((name, *run) for run in runs), then=then)
+
+    def run_all(self, runs: Iterable[Run], *, then: Sequence[Command] = ()) -> list[Any]:
+        """The same for runs of several scripts, in their order."""
         from redis.exceptions import MovedError, NoScriptError
 
-        made, answers = self._pipelined(name, runs, then)
+        made, answers = self._pipelined(runs, then)
         for _ in range(_MOST_AGAIN):
             left = [i for i in range(len(made)) if isinstance(answers[i], (NoScriptError, MovedError))]
             if not left:
                 break
-            key = made[left[0]][0][0]
+            key = made[left[0]][1][0]
             if isinstance(answers[left[0]], MovedError):
                 # The client follows its own commands, and remembers where they led.
                 self._client.exists(key)
             else:
-                self._load(name, key)
-            _, again = self._pipelined(name, [made[i] for i in left], then)
+                for name in dict.fromkeys(made[i][0] for i in left):
+                    self._load(name, key)
+            _, again = self._pipelined([made[i] for i in left], then)
             for i, answer in zip(left, again[: len(left)], strict=True):
                 answers[i] = answer
             answers[len(made) :] = again[len(left) :]
@@ -106,29 +116,28 @@ class Scripts:
         where = {} if node_of is None else {"target_nodes": node_of(key)}
         client.execute_command("SCRIPT LOAD", source(name), **where)
 
-    def _pipelined(
-        self, name: str, runs: Iterable[Arguments], then: Sequence[Command]
-    ) -> tuple[list[Arguments], list[Any]]:
+    def _pipelined(self, runs: Iterable[Run], then: Sequence[Command]) -> tuple[list[Run], list[Any]]:
         remaining = iter(runs)
         first = next(remaining, None)
         if first is None:
             return [], []
-        made: list[Arguments] = []
-        return made, self.send(first[0][0], _commands(digest(name), chain((first,), remaining), made, then))
+        made: list[Run] = []
+        return made, self.send(first[1][0], _commands(chain((first,), remaining), made, then))
 
     def send(self, key: str, commands: Iterable[Command]) -> list[Any]:
         """Plain commands in one round trip, on one connection to the server of `key`; answers as of `run_many`."""
         # Packed by hand: the library's own pipeline costs twice as much per command, and refuses scripts on a Cluster.
         pool = self._pool_for(key)
-        connection = pool.get_connection()
+        connection = _borrowed(pool)
         try:
-            return _exchanged(connection, commands)
+            answers = _exchanged(connection, commands)
         except BaseException:
             # Replies may still be on their way: this connection must never serve another command.
             connection.disconnect()
-            raise
-        finally:
             pool.release(connection)
+            raise
+        _put_by(pool, connection)
+        return answers
 
     def _pool_for(self, key: str) -> Any:
         node_of = getattr(self._client, "get_node_from_key", None)
@@ -137,11 +146,41 @@ class Scripts:
         return client.connection_pool
 
 
-def _commands(sha: str, runs: Iterable[Arguments], made: list[Arguments], then: Sequence[Command]) -> Iterator[Command]:
+def _borrowed(pool: Any) -> Any:
+    """A connection that is connected and has nothing to be read."""
+    try:
+        connection = _AT_REST[pool].pop()
+    except (KeyError, IndexError):
+        return pool.get_connection()
+    try:
+        if connection.is_connected and not connection.can_read():
+            return connection
+    except LIBRARY_ERRORS:
+        # The server has closed it meanwhile.
+        pass
+    connection.disconnect()
+    pool.release(connection)
+    return pool.get_connection()
+
+
+def _put_by(pool: Any, connection: Any) -> None:
+    """Keep the connection of a batch for the next one, or give it back. The pool still closes it with all others."""
+    from redis import ConnectionPool
+
+    # Others follow a primary, and have to be asked each time whether a connection is still good.
+    if type(pool) is ConnectionPool:
+        kept = _AT_REST.setdefault(pool, [])
+        if not kept:
+            kept.append(connection)
+            return
+    pool.release(connection)
+
+
+def _commands(runs: Iterable[Run], made: list[Run], then: Sequence[Command]) -> Iterator[Command]:
     for run in runs:
         made.append(run)
-        keys, args = run
-        yield "EVALSHA", sha, len(keys), *keys, *args
+        name, keys, args = run
+        yield "EVALSHA", digest(name), len(keys), *keys, *args
     yield from then
 
 

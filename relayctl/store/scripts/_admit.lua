@@ -1,7 +1,7 @@
--- is_obsolete(...): the schedule was removed (or its registry is gone) before anybody admitted the invocation.
--- `sch` is '' where no schedule is meant.
-local function is_obsolete(inv, sch, name)
-  if sch == '' or redis.call('HEXISTS', inv, 'd:' .. name) == 1 then
+-- is_obsolete(sch, is_admitted): the schedule was removed (or its registry is gone) before anybody admitted the
+-- invocation. `sch` is '' where no schedule is meant.
+local function is_obsolete(sch, is_admitted)
+  if sch == '' or is_admitted then
     return false
   end
   local hash = redis.call('HGET', sch, 'hash')
@@ -9,17 +9,21 @@ local function is_obsolete(inv, sch, name)
 end
 
 -- admit(ask): the first claim of an invocation pins its descriptor, a later one adopts what is pinned. `ask` has
--- inv, sch, pins, leases, ready, ready_app, app, message, slot, descriptor, revision, token, now, lease_ms, stranded.
+-- inv, sch, pins, leases, ready, ready_app, app, message, slot, descriptor, revision, token, now, lease_ms, stranded, and
+-- as the hash has them the attempts made and the descriptor that is pinned (or false).
 -- Answers obsolete, elsewhere (not admitted yet, and a release binds the app to another revision, or the claimer's
 -- template has no such slot: its descriptor is empty), waiting, skipped, coalesced (and the member in the way), or
 -- claimed with the attempt.
 local function admit(ask)
   local name, member = ask.app .. '|' .. ask.slot, ask.message .. '|' .. ask.slot
-  local _, attempt = state_of(ask.inv, name)
-  if is_obsolete(ask.inv, ask.sch, name) then
+  local attempt = ask.attempt + 1
+  local state = 'claimed|' .. attempt .. '|' .. ask.token
+  if is_obsolete(ask.sch, ask.pinned) then
     return 'obsolete'
   end
-  if redis.call('HEXISTS', ask.inv, 'd:' .. name) == 0 then
+  if ask.pinned then
+    redis.call('HSET', ask.inv, 's:' .. name, state)
+  else
     -- A release decides who admits. What is admitted goes on wherever the app runs, or it would wait for a revision
     -- that never comes.
     local pin = redis.call('HGET', ask.pins, ask.app)
@@ -34,10 +38,8 @@ local function admit(ask)
         return answer, other
       end
     end
-    redis.call('HSET', ask.inv, 'd:' .. name, ask.descriptor)
+    redis.call('HSET', ask.inv, 'd:' .. name, ask.descriptor, 's:' .. name, state)
   end
-  attempt = attempt + 1
-  set_state(ask.inv, name, 'claimed', attempt, ask.token)
   redis.call('ZADD', ask.leases, ask.now + ask.lease_ms, ask.app .. '|' .. member)
   -- Somebody can run it, so nothing like it is stranded.
   redis.call('HDEL', ask.stranded, ask.app, name)
@@ -46,7 +48,8 @@ end
 
 local EARLY_ENDS = { obsolete = true, skipped = true, coalesced = true }
 
--- end_unadmitted(...): ends an invocation that nobody will run. `fields` is its history record for an obsolete one.
+-- end_unadmitted(...): ends an invocation that nobody will run. `fields` is its history record for an obsolete one, in
+-- which the message may be left to this.
 local function end_unadmitted(inv, events, group, message, name, verdict, other, history, fields)
   local _, attempt = state_of(inv, name)
   local story, app, slot = story_of(inv), string.match(name, '^([^|]*)|(.*)$')
@@ -54,7 +57,7 @@ local function end_unadmitted(inv, events, group, message, name, verdict, other,
   if #fields == 0 then
     return
   end
-  local told = { verdict = verdict }
+  local told = { verdict = verdict, message = message }
   if other then
     local which = string.match(other, '^[^|]*')
     told.reason = verdict == 'skipped' and 'another run had not ended: ' .. which or 'run ' .. which .. ' stands for it'

@@ -7,16 +7,21 @@ local DESCRIPTOR_VERSION = 1
 local LATE_REPLIES_MS = 600000
 local HISTORY_LENGTH = 1000
 local HISTORY_MS = 30 * 24 * 3600 * 1000
+local HISTORY_CHECK_MS = 3600 * 1000
 local DEAD_LETTERS = 10000
 local DEAD_LETTER_DAYS = 30
 
-local function state_of(inv, name)
-  local text = redis.call('HGET', inv, 's:' .. name)
+-- parsed(text): the state, attempt and token of what stands in a field `s:`; nothing if there is no such field.
+local function parsed(text)
   if not text then
     return nil
   end
   local state, attempt, token = string.match(text, '^(%a+)|(%d+)|(.*)$')
   return state, tonumber(attempt), token
+end
+
+local function state_of(inv, name)
+  return parsed(redis.call('HGET', inv, 's:' .. name))
 end
 
 local function set_state(inv, name, state, attempt, token)
@@ -57,9 +62,12 @@ end
 local function record(history, fields)
   if history ~= '' and #fields > 0 then
     local id = redis.call('XADD', history, 'MAXLEN', '~', HISTORY_LENGTH, '*', unpack(fields))
-    local oldest = tonumber(string.match(id, '^%d+')) - HISTORY_MS
-    redis.call('XTRIM', history, 'MINID', '~', string.format('%.0f', oldest))
-    redis.call('PEXPIRE', history, HISTORY_MS)
+    -- Once an hour is enough for days, and every other record is spared two commands.
+    if redis.call('PTTL', history) < HISTORY_MS - HISTORY_CHECK_MS then
+      local oldest = tonumber(string.match(id, '^%d+')) - HISTORY_MS
+      redis.call('XTRIM', history, 'MINID', '~', string.format('%.0f', oldest))
+      redis.call('PEXPIRE', history, HISTORY_MS)
+    end
   end
 end
 
@@ -74,12 +82,22 @@ local function decoded(text)
   return is_sound and type(value) == 'table' and value or {}
 end
 
--- is_newer(inv, name): a newer relayctl wrote the hash or pinned the descriptor. Whoever knows them goes on with it, and
--- nobody else charges it an attempt.
+local OWN_DESCRIPTOR = '"v":' .. DESCRIPTOR_VERSION .. ','
+
+-- is_beyond(version, pinned): a newer relayctl wrote the hash or pinned the descriptor. Whoever knows them goes on with it,
+-- and nobody else charges it an attempt.
+local function is_beyond(version, pinned)
+  if (tonumber(version) or 0) > INVOCATION_VERSION then
+    return true
+  end
+  -- Only what does not begin as every text of this version does, behind its bracket, is read as a whole.
+  return pinned and string.sub(pinned, 2, 1 + #OWN_DESCRIPTOR) ~= OWN_DESCRIPTOR
+    and (tonumber(decoded(pinned).v) or 0) > DESCRIPTOR_VERSION
+end
+
 local function is_newer(inv, name)
   local f = redis.call('HMGET', inv, 'v', 'd:' .. name)
-  local pinned = f[2] and tonumber(decoded(f[2]).v) or 0
-  return (tonumber(f[1]) or 0) > INVOCATION_VERSION or pinned > DESCRIPTOR_VERSION
+  return is_beyond(f[1], f[2])
 end
 
 local function text_or_nil(value)
@@ -110,9 +128,25 @@ local function split(fields)
   return kept, named
 end
 
+-- is_plain(story, fields): nothing is to be added, and nobody wants to hear of it.
+local function is_plain(story, fields)
+  if story.kind ~= 'event' or story.is_replay then
+    return false
+  end
+  for i = 1, #fields, 2 do
+    if fields[i] == 'offer' then
+      return false
+    end
+  end
+  return true
+end
+
 -- conclude(...): records how an invocation ended, completed by its story, and offers the verdict where it is wanted.
 -- The end of a handler that heard of a verdict is not offered, or one that fails would hear of itself for ever.
 local function conclude(story, history, events, app, slot, fields)
+  if is_plain(story, fields) then
+    return record(history, fields)
+  end
   local kept, named = split(fields)
   local is_offered = named.offer and named.verdict ~= 'succeeded'
   local envelope = (story.kind ~= 'event' or is_offered) and decoded(story.env) or {}

@@ -21,8 +21,12 @@ local inv, events, ready, ready_app, leases = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local message, app, slot, token, outcome = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local now = now_ms(ARGV[8])
 local name, member = app .. '|' .. slot, message .. '|' .. slot
-local state, attempt, owner = state_of(inv, name)
-if owner ~= token or not state or attempt ~= tonumber(ARGV[9]) or is_newer(inv, name) then
+local f = redis.call('HMGET', inv, 's:' .. name, 'v', 'd:' .. name, 'kind', 'replay')
+local state, attempt, owner = parsed(f[1])
+if outcome == 'released' and state == 'ready' and owner == token and attempt == tonumber(ARGV[9]) - 1 then
+  return { 'released' }
+end
+if owner ~= token or not state or attempt ~= tonumber(ARGV[9]) or is_beyond(f[2], f[3]) then
   return { 'lost' }
 end
 if state ~= 'claimed' then
@@ -35,7 +39,8 @@ local kept = {
 }
 if outcome == 'released' then
   redis.call('ZREM', leases, app .. '|' .. member)
-  set_state(inv, name, 'ready', attempt - 1, '')
+  -- Its token stays until the next claim, so that the same once more hears the same.
+  set_state(inv, name, 'ready', attempt - 1, token)
   make_ready(ready, ready_app, app, member, now)
   keep_output_or_not(kept, now)
   return { 'released' }
@@ -50,7 +55,9 @@ if outcome == 'failed' and wait >= 0 then
 end
 
 local buried = tonumber(ARGV[15])
-local envelope = redis.call('HGET', inv, 'env') or ''
+-- Of an event that went well nobody asks what it was, and it may be long.
+local is_told = outcome == 'failed' or f[4] ~= 'event'
+local envelope = is_told and redis.call('HGET', inv, 'env') or ''
 if outcome == 'failed' and buried > 0 and not has_letter(inv, KEYS[6]) then
   local fields = { unpack(ARGV, 16, 15 + buried) }
   fields[#fields + 1] = 'event'
@@ -58,9 +65,11 @@ if outcome == 'failed' and buried > 0 and not has_letter(inv, KEYS[6]) then
   -- What may be refused comes first, while the lease still stands for the rest.
   bury(KEYS[6], fields)
 end
-local story = story_of(inv)
+local story = { env = envelope, kind = f[4] or '', is_replay = f[5] and true }
 redis.call('ZREM', leases, app .. '|' .. member)
-close_replay(inv, KEYS[9], outcome == 'succeeded' and KEYS[6] or '')
+if story.is_replay then
+  close_replay(inv, KEYS[9], outcome == 'succeeded' and KEYS[6] or '')
+end
 finish(inv, events, ARGV[6], message, name, outcome, attempt, token)
 release_schedule(is_of_schedule(slot) and KEYS[8] or '', ready, ready_app, app, member, now)
 conclude(story, KEYS[7], events, app, slot, { unpack(ARGV, 16 + buried) })

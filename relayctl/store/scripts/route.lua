@@ -26,25 +26,36 @@ local function close(id)
   redis.call('XDEL', events, id)
 end
 
--- The group, or the stream itself, may vanish between reading and routing. That must not stop this half way, with
--- invocations counted and never placed: what was read runs from its hash, and a new group delivers the entry again.
+local held = {}
+
 local function hold(id)
-  redis.pcall('XCLAIM', events, request.group, request.routed, 0, id, 'JUSTID')
+  held[#held + 1] = id
+end
+
+-- What is not in the index of ready apps yet goes there once per batch: what follows is due no earlier.
+local is_indexed = {}
+
+local function put(owed, member)
+  if is_indexed[owed.app] then
+    redis.call('ZADD', KEYS[owed.ready], now, member)
+  else
+    make_ready(ready, KEYS[owed.ready], owed.app, member, now)
+    is_indexed[owed.app] = true
+  end
 end
 
 local function place(entry, inv, owed)
   local name, member = owed.app .. '|' .. owed.slot, entry.id .. '|' .. owed.slot
   local sch = owed.sch > 0 and KEYS[owed.sch] or ''
-  set_state(inv, name, 'ready', 0, '')
   local answer, more = 'ready', nil
-  if is_obsolete(inv, sch, name) then
+  if is_obsolete(sch, false) then
     -- Also without a claim: where the schedule is gone, nobody may be left who would look for it.
     answer = 'obsolete'
   elseif owed.token then
     answer, more = admit({
       inv = inv, sch = sch, pins = pins, leases = leases, ready = ready, ready_app = KEYS[owed.ready], app = owed.app,
       message = entry.id, slot = owed.slot, descriptor = owed.descriptor, revision = owed.revision,
-      token = owed.token, now = now, lease_ms = request.lease_ms, stranded = KEYS[7],
+      token = owed.token, now = now, lease_ms = request.lease_ms, stranded = KEYS[7], attempt = 0, pinned = false,
     })
   end
   if EARLY_ENDS[answer] then
@@ -52,7 +63,7 @@ local function place(entry, inv, owed)
     local history = owed.hist > 0 and KEYS[owed.hist] or ''
     end_unadmitted(inv, events, request.group, entry.id, name, answer, more, history, owed.obsolete)
   elseif answer == 'ready' or answer == 'elsewhere' then
-    make_ready(ready, KEYS[owed.ready], owed.app, member, now)
+    put(owed, member)
   end
   return answer
 end
@@ -95,7 +106,12 @@ local function route(entry)
     end
     redis.call('HSET', inv, 'replay', entry.replay)
   end
-  redis.call('HSET', inv, 'v', INVOCATION_VERSION, 'kind', entry.kind, 'env', entry.event, 'left', #entry.owed, 'at', now)
+  local fields = { 'v', INVOCATION_VERSION, 'kind', entry.kind, 'env', entry.event, 'left', #entry.owed, 'at', now }
+  for _, owed in ipairs(entry.owed) do
+    fields[#fields + 1] = 's:' .. owed.app .. '|' .. owed.slot
+    fields[#fields + 1] = 'ready|0|'
+  end
+  redis.call('HSET', inv, unpack(fields))
   hold(entry.id)
   local answers = {}
   for i, owed in ipairs(entry.owed) do
@@ -107,5 +123,11 @@ end
 local answers = {}
 for i, entry in ipairs(request.entries) do
   answers[i] = route(entry)
+end
+if #held > 0 then
+  -- The group, or the stream itself, may vanish between reading and routing. That must not stop this half way, with
+  -- invocations counted and never placed: what was read runs from its hash, and a new group delivers the entry again.
+  held[#held + 1] = 'JUSTID'
+  redis.pcall('XCLAIM', events, request.group, request.routed, 0, unpack(held))
 end
 return answers
