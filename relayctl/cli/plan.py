@@ -72,7 +72,7 @@ def plan(
         raise Ended(Code.FINDINGS)
     if out is not None:
         _save(desk, made, out)
-    if detailed_exitcode and shown.has_changes:
+    if detailed_exitcode and (shown.has_changes or made.setting.recoded):
         raise Ended(Code.CHANGES)
 
 
@@ -113,7 +113,7 @@ def _made(desk: Desk, against: str | None, horizon: str) -> _Made:
     desired, observation = api.desired_of(tree), look.result()
     if observation is not None:
         observation = api.with_removed(observation, desired, place_of(desk.settings), clock)
-    whole = api.plan(desired, observation, now=now, horizon=span)
+    whole = api.plan_of(desired, observation, now=now, horizon=span)
     setting = _setting(desk, tree, observation, whole, took=timedelta(seconds=clock.monotonic() - began))
     return _Made(plan=whole, setting=setting, problems=tree.problems, tree=tree, observation=observation)
 
@@ -222,11 +222,12 @@ def _narrowed(whole: Plan, targets: Sequence[str]) -> Plan:
 
 
 def _setting(desk: Desk, tree: DescribedTree, observation: Observation | None, whole: Plan, took: timedelta) -> Setting:
-    from relayctl import observed
+    from relayctl.api import observed
     from relayctl.cli.fleet import running_of
     from relayctl.render.plan import Setting
 
     mode = None if observation is None else observation.mode
+    recoded, remarks = _shipping(desk, tree, observation, whole)
     return Setting(
         desired=_desired_words(desk, tree),
         running=running_of(observation, desk.settings.namespace),
@@ -237,11 +238,55 @@ def _setting(desk: Desk, tree: DescribedTree, observation: Observation | None, w
         if observation is None
         else observed.limits_not_kept({app.name: app.limits for app in tree.apps}, observation.workers),
         hint="Save:  relayctl plan --out plan.json     Apply:  relayctl apply" if mode == "push" else "",
+        recoded=recoded,
+        remarks=(*remarks, *_foreseen(desk, tree, observation, whole.now)),
     )
 
 
+def _foreseen(desk: Desk, tree: DescribedTree, observation: Observation | None, now: datetime) -> tuple[str, ...]:
+    """What rules say that look at the fleet, or at the secrets of this machine where the workers are on it."""
+    from relayctl.api import foreseen
+    from relayctl.core.zones import tzdata_version
+    from relayctl.host.secrets import SecretStore
+    from relayctl.host.state import StateDir
+
+    wanted = tree.descriptions()
+    found: list[str] = []
+    if observation is not None:
+        names = {(app, name) for app, each in wanted.items() for name in each.schedules}
+        found += foreseen.zone_data(tzdata_version(), [each.tzdata for each in observation.workers], wanted.values())
+        found += foreseen.long_pauses(observation.running.registry, names, now)
+    if desk.settings.redis_url is None:
+        store = SecretStore(desk.settings.secrets_dir, StateDir(desk.settings.state_dir).secrets)
+        found += foreseen.undefined_secrets(wanted, store.names())
+    return tuple(found)
+
+
+def _shipping(
+    desk: Desk, tree: DescribedTree, observation: Observation | None, whole: Plan
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Which apps a release would change in their files alone; and why there can be no release, if so."""
+    from relayctl.errors import RelayError
+
+    release = None if observation is None else observation.release
+    # Equal trees ship equal files; of others, what git ignores may be all that differs.
+    if release is None or release.draft.tree == tree.digest:
+        return (), ()
+    from relayctl.sources.content import shipped_revisions
+
+    try:
+        shipped = shipped_revisions(desk.settings.apps, max_bytes=desk.settings.max_bundle_bytes)
+    except RelayError as error:
+        return (), (f"relayctl apply would refuse this tree: {error.message}",)
+    # What an app with an error ships says nothing: there can be no release of it.
+    told = {change.app for change in whole.changes} | {each.broken.app for each in whole.held}
+    before = release.revisions
+    other = (app for app, revision in shipped.items() if before.get(app, revision) != revision)
+    return tuple(sorted(set(other) - told)), ()
+
+
 def _desired_words(desk: Desk, tree: DescribedTree) -> str:
-    from relayctl.render.status import counted
+    from relayctl.render.counting import counted
 
     valid = tree.descriptions().values()
     apps, schedules = counted(len(valid), "app"), counted(sum(len(app.schedules) for app in valid), "schedule")

@@ -149,8 +149,8 @@ class HandlerCheck:
                 "RLY406",
                 path,
                 node,
-                f'"{top}" is a module of Python as well, and {shown} hides it',
-                detail=f"every  import {top}  in 1 process of the app, its libraries' too, gets the app's",
+                f'{shown} hides 1 module of Python itself: "{top}"',
+                detail=f"import {top}  gets the app's, in its libraries as well",
                 help=f"rename it, as in  {top}_jobs",
                 severity=Severity.WARNING,
             )

@@ -10,6 +10,8 @@ from typing import Any
 
 from relayctl.errors import FileFailure
 
+TEMPLATE = "template.schema.json"
+CONFIG = "config.schema.json"
 _CHECKOUT = Path(__file__).resolve().parents[2] / "schemas"
 
 
@@ -33,4 +35,4 @@ def schema(name: str) -> dict[str, Any]:
 
 def template_schema() -> dict[str, Any]:
     """The schema of an app template."""
-    return schema("template.schema.json")
+    return schema(TEMPLATE)

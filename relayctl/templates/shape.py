@@ -102,7 +102,9 @@ def _translate(document: Document, error: Any) -> list[Problem]:
             return [_missing(document, path, key) for key in missing or [key]]
         case "type":
             return [mistyped(document, path, error.validator_value)]
-        case "oneOf" | "anyOf":
+        case None:
+            return [_both(document, path, error)]
+        case "anyOf":
             # Of a value that is no mapping at all the type is the finding.
             return [_choice(document, path, error)] if isinstance(error.instance, dict) else []
         case "propertyNames" | "pattern" if "propertyNames" in error.absolute_schema_path:
@@ -186,22 +188,36 @@ def _choice(document: Document, path: tuple[PathPart, ...], error: Any) -> Probl
     label = document.label(path)
     if not path:
         return _nothing_to_run(document, keys)
-    present = [key for key in keys if key in error.instance]
-    if not present:
-        start, end = anchor_of(document, path)
-        return document.source.problem(
-            "RLY102",
-            start,
-            end,
-            f'{label} has neither "{keys[0]}" nor "{keys[1]}"',
-            help=f'add one of "{keys[0]}" and "{keys[1]}"',
-            notes=tuple(keys),
-            path=path_text(path),
-            label=label,
-        )
+    start, end = anchor_of(document, path)
+    return document.source.problem(
+        "RLY102",
+        start,
+        end,
+        f'{label} has neither "{keys[0]}" nor "{keys[1]}"',
+        help=f'add one of "{keys[0]}" and "{keys[1]}"',
+        notes=tuple(keys),
+        path=path_text(path),
+        label=label,
+    )
+
+
+@lru_cache(maxsize=1)
+def _excluded() -> dict[str, str]:
+    """Key to the key that may not stand beside it."""
+    kinds = template_schema()["definitions"].values()
+    return {key: next(iter(rest["properties"])) for kind in kinds for key, rest in kind.get("dependencies", {}).items()}
+
+
+def _both(document: Document, path: tuple[PathPart, ...], error: Any) -> Problem:
+    """Of two keys that exclude each other, the second one written is shown."""
+    # Whether the path ends at the mapping or at the key differs between releases of jsonschema.
+    present = next(part for part in reversed(error.absolute_schema_path) if part in _excluded())
+    keys = _excluded()[present], present
+    path = path[:-1] if path[-1] == keys[0] else path
+    label = document.label(path)
     _, node = document.at(path)
     assert isinstance(node, MappingNode)
-    second = max((node.entries[key][0] for key in present), key=lambda key: key.start)
+    second = max((node.entries[key][0] for key in keys), key=lambda key: key.start)
     return document.source.problem(
         "RLY104",
         second.start,

@@ -78,13 +78,14 @@ class Case:
 Check = Callable[[Case], Iterator[Problem]]
 
 
-def _families(manner: Manner) -> tuple[Check, ...]:
+def _families(manner: Manner, *, is_sound: bool) -> tuple[Check, ...]:
     from relayctl.templates.rules import cron, habits, load, names, secrets, versions, yaml, zones
 
     if manner.only_errors:
         return (versions.check, secrets.check, cron.check)
     whole = (yaml.check, versions.check, secrets.check, names.check)
-    return (*whole, cron.check, zones.check, load.check, habits.check)
+    # A misspelt timeout is one mistake, and no habit of going without.
+    return (*whole, cron.check, zones.check, load.check, *((habits.check,) if is_sound else ()))
 
 
 def check_document(
@@ -102,7 +103,7 @@ def check_document(
     case = Case(document=document, meaning=meaning, now=now, directory=directory, manner=manner)
     taken = {(problem.place.line, problem.place.column) for problem in problems if problem.is_error}
     found = list(problems)
-    for check in _families(manner):
+    for check in _families(manner, is_sound=not taken):
         for problem in check(case):
             if problem.code[3] != "6" and (problem.place.line, problem.place.column) in taken:
                 continue

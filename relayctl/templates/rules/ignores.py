@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from relayctl.core.problem import Fix, Problem
+from relayctl.core.problem import Fix, Problem, Severity
 from relayctl.templates.document import Comment, Document
 from relayctl.templates.rules.registry import BY_CODE
 
 _ANY = re.compile(r"#\s*relay\s*:\s*ignore", re.IGNORECASE)
 _FORM = re.compile(r"# ?relay: ignore\[([^\]]*)\](.*)")
-_ELSEWHERE = frozenset({"RLY307", "RLY503", "RLY507", "RLY605", "RLY705", "RLY706"})
-"""Judged against other apps or the running fleet, so that one file cannot say an ignore of them is unused."""
+_ELSEWHERE = frozenset({"RLY503"})
+"""Judged against other apps, so that one file cannot say an ignore of them is unused."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,7 +92,16 @@ def _read(document: Document, comment: Comment, ignores: list[_Ignore]) -> Itera
 
 
 def _cannot(code: str) -> tuple[str, str]:
-    return f"{code} cannot be ignored", f"{BY_CODE[code].name} is an error in any case"
+    rule = BY_CODE[code]
+    if rule.is_of_plan:
+        reason = "is found in the fleet by 1 command, relayctl plan"
+    elif rule.code[3] == "7":
+        reason = "is about the directory, and no line of a file"
+    elif rule.code[3] == "6":
+        reason = "is about a secret, which is no file's to keep"
+    else:
+        reason = "is an error in any case" if rule.severity is Severity.ERROR else "has 1 cure, which keeps the meaning"
+    return f"{code} cannot be ignored", f"{rule.name} {reason}"
 
 
 def _target(document: Document, comment: Comment) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from relayctl.core.problem import Fix, Problem
@@ -10,6 +11,7 @@ from relayctl.templates.rules.engine import Case
 from relayctl.templates.scalars import is_old_boolean, is_old_number
 from relayctl.templates.secretshapes import keeps_values
 
+_ANCHOR = re.compile(r"(?<![^\s,\[{])(&[^\s,\[\]{}]+)")
 _MODELINE = "yaml-language-server:"
 _SCHEMA = "../../schemas/template.schema.json"
 
@@ -24,11 +26,7 @@ def check(case: Case) -> Iterator[Problem]:
         elif node.text[0] in "0123456789+-" and node.text[-1] in "0123456789_" and is_old_number(node.text):
             yield _quote(case, "RLY009", path, node, "another number")
     if case.document.has_anchors:
-        root = case.document.root
-        first, _ = next(iter(root.entries.values()))
-        yield case.report(
-            "RLY016", first, (), "the template uses anchors", help="write the repeated part out, or leave it"
-        )
+        yield _anchors(case)
     if _MODELINE not in case.document.source.text[:2000] and case.document.root.entries:
         first, _ = next(iter(case.document.root.entries.values()))
         yield case.report(
@@ -40,6 +38,28 @@ def check(case: Case) -> Iterator[Problem]:
             help="add  # yaml-language-server: $schema=…   with the path that `relayctl schema` prints to a file",
             fix=_modeline(case),
         )
+
+
+def _anchors(case: Case) -> Problem:
+    """At the first anchor; what looks like one within a value or a comment is none."""
+    taken = [(node.start, node.end) for _, _, node in case.document.scalars()]
+    taken += [(comment.start, comment.end) for comment in case.document.comments()]
+    found = [
+        each
+        for each in _ANCHOR.finditer(case.document.source.text)
+        if not any(start <= each.start(1) < end for start, end in taken)
+    ]
+    node, _ = next(iter(case.document.root.entries.values()))
+    if found:
+        node = ScalarNode(found[0].start(1), found[0].end(1), found[0][1], "", found[0][1])
+    return case.report(
+        "RLY016",
+        node,
+        (),
+        "the template uses anchors",
+        detail=f"{len(found)} in all",
+        help="write the repeated part out, or leave it",
+    )
 
 
 def _modeline(case: Case) -> Fix | None:
@@ -68,7 +88,7 @@ def _quote(case: Case, code: str, path: tuple[str | int, ...], node: ScalarNode,
         node,
         path,
         f"{name}: older YAML readers take this text for {what}",
-        detail="read here as text of exactly these characters",
+        detail=f"read here as text of {len(node.text)} characters",
         help="put it in quotes",
         fix=case.document.source.enclose(node.start, node.end),
     )

@@ -12,6 +12,7 @@ from support.templates import SERVICE, checked, errors, schedule
 
 from relayctl.core.cron import Cron, Every, Gap
 from relayctl.core.model import CatchUp, Contract, Isolation, Overlap, Resources
+from relayctl.core.problem import Severity
 
 _CRONS = Path(__file__).resolve().parents[2] / "cases" / "cron" / "realworld_crons.json"
 
@@ -161,6 +162,29 @@ def test_schedules_people_wrote(item: dict[str, Any]) -> None:
     if portable is not None:
         said = " ".join(f"{problem.message} {problem.help}" for problem in broken)
         assert portable["cron"] in said or "every: " in said
+
+
+_DESERVED = {
+    "RW11": ["RLY305", "RLY306"],
+    "RW12": ["RLY305"],
+    "RW15": ["RLY304"],
+    "RW21": ["RLY209"],
+    "RW23": ["RLY208"],
+    "RW24": ["RLY208"],
+    "RW32": ["RLY207"],
+}
+"""Written by people, and not what they thought: a night without 02:30, a reversed sign, a step that ends early."""
+
+
+@pytest.mark.parametrize("item", json.loads(_CRONS.read_text("utf-8"))["items"], ids=lambda item: item["id"])
+def test_schedules_people_wrote_are_warned_of_where_they_deserve_it_only(item: dict[str, Any]) -> None:
+    portable = item.get("portable_form")
+    if portable is None:
+        return
+    app, problems = checked(schedule(*(f"{key}: {json.dumps(value)}" for key, value in portable.items() if value)))
+    assert app is not None
+    warned = [problem.code for problem in problems if problem.severity is Severity.WARNING]
+    assert warned == _DESERVED.get(item["id"], [])
 
 
 def test_an_interval_is_a_trigger() -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from support.templates import MODELINE, SERVICE, checked, schedule
+from support.templates import HABITS, MODELINE, NOW, SERVICE, checked, schedule
 
 from relayctl.core.cron import Cron, Every
-from relayctl.core.problem import Severity
+from relayctl.core.names import AppName
+from relayctl.core.problem import Problem, Severity
+from relayctl.templates.deprecation import DeprecatedKey
 from relayctl.templates.gaps import shortest_gap
+from relayctl.templates.load import check_text
+from relayctl.templates.rules.engine import Manner
 from relayctl.templates.rules.registry import BY_CODE, RULES
 from relayctl.templates.secretshapes import SecretKind, secret_in
 
@@ -105,6 +109,93 @@ def test_shortest_gap(trigger: Cron | Every, gap: timedelta | None) -> None:
     assert shortest_gap(trigger) == gap
 
 
+def _habits(*lines: str, name: str = "nightly") -> list[Problem]:
+    _, problems, _ = check_text(
+        (MODELINE + schedule(*lines, name=name)).encode(), "apps/sample/template.yaml", AppName("sample"), None, NOW
+    )
+    return [problem for problem in problems if problem.code in HABITS]
+
+
+@pytest.mark.parametrize(
+    ("lines", "codes"),
+    [
+        (("cron: '0 3 * * *'", "timeout: 9s"), ["RLY504"]),
+        (("cron: '@daily'", "timeout: 9s"), ["RLY504"]),
+        (("cron: '0 3 * * *'", "timeout: 9s", "jitter: 5m"), []),
+        (("cron: '0 3 * * *'", "timeout: 9s", "enabled: false"), []),
+        (("cron: '0,30 3 * * *'", "timeout: 9s"), []),
+        (("cron: '5 3 * * *'",), ["RLY506"]),
+        (("cron: '5 3 * * *'", "timeot: 9s"), []),
+        (("cron: '*/10 * * * *'", "timeout: 9s"), ["RLY508"]),
+        (("cron: '*/15 * * * *'", "timeout: 9s"), []),
+        (("cron: '0-30/5 3 * * *'", "timeout: 9s"), ["RLY508"]),
+        (("every: 30s", "timeout: 9s"), ["RLY508"]),
+        (("every: 30s", "timeout: 9s", "catch_up: latest"), []),
+        (("every: 11m", "timeout: 9s"), []),
+    ],
+)
+def test_habits(lines: tuple[str, ...], codes: list[str]) -> None:
+    assert [problem.code for problem in _habits(*lines)] == codes
+
+
+def test_the_minute_offered_follows_from_the_name() -> None:
+    offered = {}
+    for name in ("nightly", "hourly", "weekly"):
+        (problem,) = _habits("cron: '0 3 * * 1'", "timeout: 9s", name=name)
+        assert problem == _habits("cron: '0 3 * * 1'", "timeout: 9s", name=name)[0]
+        assert problem.fix is not None
+        assert not problem.fix.is_safe
+        offered[name] = problem.fix.edits[0].text
+    assert len(set(offered.values())) == len(offered)
+    assert all(1 <= int(text.split()[0]) <= 59 and text.endswith(" 3 * * 1") for text in offered.values())
+
+
+def test_an_outage_is_counted() -> None:
+    (problem,) = _habits("cron: '*/10 * * * *'", "timeout: 9s")
+    assert "5 of 6 firings" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("line", "codes"),
+    [
+        ("# yaml-language-server: $schema=urn:relayctl:schema:template:1.1", ["RLY109"]),
+        ("# $schema: https://relayctl.example/schema/v2/template.json", ["RLY109"]),
+        ("# yaml-language-server: $schema=https://relayctl.example/schema/v1.0/template.json", []),
+        ("# yaml-language-server: $schema=../v9/of/mine/template.schema.json", []),
+        ("# a remark on $schema urn:relayctl:schema:template:9.9", []),
+        ("x-note: '# $schema: urn:relayctl:schema:template:9.9'", []),
+    ],
+)
+def test_schema_versions(line: str, codes: list[str]) -> None:
+    assert _warned(f"{line}\n{SERVICE}") == codes
+
+
+def test_a_deprecated_key_is_announced_with_its_end_and_renamed() -> None:
+    """No key is deprecated yet, so one that stays plays the part."""
+    key = DeprecatedKey(level="schedules", name="description", since="1.1", removed_in="2.0", instead="x_title")
+    gone = DeprecatedKey(level="", name="concurrency", since="1.1", removed_in="2.0")
+    text = MODELINE + "concurrency: 2\n" + schedule("cron: '5 3 * * *'", "description: old", "timeout: 9s")
+    manner = Manner(deprecated_keys=(key, gone))
+    name = AppName("sample")
+    app, problems, _ = check_text(text.encode(), "apps/sample/template.yaml", name, None, NOW, manner=manner)
+    assert app is not None
+    assert [problem.code for problem in problems] == ["RLY110", "RLY110"]
+    top, inner = problems
+    assert (top.fix, top.help) == (None, "remove it")
+    assert "from schema version 2.0 on" in inner.message
+    assert inner.fix is not None
+    assert inner.fix.is_safe
+    assert inner.fix.edits[0].text == "x_title"
+
+
+def test_remarks_on_habits_are_not_for_workers() -> None:
+    app, problems, _ = check_text(
+        (MODELINE + schedule("cron: '0 3 * * *'")).encode(), "template.yaml", AppName("sample"), None, None
+    )
+    assert app is not None
+    assert problems == []
+
+
 def test_an_ignore_silences_its_line_only() -> None:
     odd = '"0 9 1 * 1"'
     good = "# relay: ignore[RLY207] both days are wanted"
@@ -121,6 +212,22 @@ def test_what_cannot_be_ignored() -> None:
     assert _warned(text) == ["RLY205", "RLY904"]
     secret = "ghp_" + "Ab1" * 12
     assert _warned(f"{SERVICE}env:\n  A: {secret}  # relay: ignore[RLY601] fine\n") == ["RLY601", "RLY904"]
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("RLY205", "is an error in any case"),
+        ("RLY008", "keeps the meaning"),
+        ("RLY604", "a secret"),
+        ("RLY507", "relayctl plan"),
+        ("RLY705", "relayctl plan"),
+    ],
+)
+def test_why_a_rule_cannot_be_ignored(code: str, words: str) -> None:
+    _, problems = checked(f"{MODELINE}{SERVICE}concurrency: 2  # relay: ignore[{code}] x\n")
+    assert [problem.code for problem in problems] == ["RLY904"]
+    assert words in problems[0].detail
 
 
 @pytest.mark.parametrize("comment", ["# relay: ignore", "# relay:ignore[RLY207] x", "# relay: ignore[] x"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,11 +40,18 @@ def test_the_schema_is_draft_07() -> None:
 def test_every_key_explains_itself_to_an_editor(path: str, node: dict[str, Any]) -> None:
     if "$ref" in node:
         return
-    assert {"title", "description"} <= set(node)
-    assert node.get("examples") or node.get("type") == "string"
-    if "default" not in node:
-        return
-    assert json.dumps(node["default"]) is not None
+    assert {"title", "description", "examples"} <= set(node), path
+    assert node["examples"], path
+    # Editors show no pattern to anybody that has words, and an explanation beside each choice.
+    assert ("pattern" in node) <= bool({"errorMessage", "patternErrorMessage"} & set(node)), path
+    assert len(node.get("enum", ())) == len(node.get("enumDescriptions", ())), path
+    if "default" in node:
+        default = node["default"]
+        words = ", ".join(default) if isinstance(default, list) else default if isinstance(default, str) else None
+        # An editor's hover shows no default by itself.
+        assert f"Default: {json.dumps(default) if words is None else words}" in node["description"], path
+    elif path.count(".") == 1:
+        assert re.search(r"Default: |No default: |Required", node["description"]), path
 
 
 def test_examples_are_valid() -> None:
