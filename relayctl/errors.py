@@ -39,6 +39,12 @@ class FileFailure(RelayError):
     """A file or directory could not be read or written."""
 
 
+class SourceUnavailable(RelayError):
+    """Where the apps come from cannot be asked now."""
+
+    is_retryable: ClassVar[bool] = True
+
+
 class SecretMissing(RelayError):
     """A secret reference has no value here."""
 
@@ -97,6 +103,16 @@ class ModeConflict(Refused):
     """This namespace gets its desired state the other way."""
 
 
+class RegistrationConflict(Refused):
+    """Live workers hold another definition of a schedule."""
+
+
+class RegistryChanged(RelayError):
+    """The registry changed while a registration was prepared."""
+
+    is_retryable: ClassVar[bool] = True
+
+
 class StalePlan(RelayError):
     """The plan is out of date."""
 
@@ -128,6 +144,10 @@ class RequestRejected(RelayError):
         super().__init__(message, help=help)
         self.reason = reason or self.message
         self.known = tuple(known)
+
+
+class BundleDamaged(RelayError):
+    """The bundle of a release is not what was published."""
 
 
 class NewerFormat(RelayError):

@@ -67,7 +67,8 @@ _MOST_NAMED = 5
 class Proposal:
     """What publishing a content would do now: the plan, the definitions it changes and removes, and what it builds on.
 
-    `recoded` are the apps of which only files change that no template speaks of.
+    `recoded` are the apps of which only files change that no template speaks of. `is_lost` says that the bundle of the
+    release in force is gone or damaged, so that no further worker can take it.
     """
 
     content: Content
@@ -78,13 +79,14 @@ class Proposal:
     definitions: tuple[Definition, ...]
     registered: int
     recoded: tuple[str, ...]
+    is_lost: bool = False
 
     @property
     def is_needed(self) -> bool:
         """Whether publishing it would change anything."""
         # A plan may show more: what a worker has not taken yet, or what nobody can tell while none lives.
         is_other = self.current is None or dict(self.current.revisions) != self.content.revisions
-        return is_other or bool(self.definitions)
+        return is_other or self.is_lost or bool(self.definitions)
 
     @property
     def removed(self) -> tuple[Name, ...]:
@@ -190,7 +192,7 @@ class ReleaseDesk:
         changed = {each.app for each in plan.changes}
         before = {} if current is None else current.revisions
         recoded = [app for app, revision in content.revisions.items() if before.get(app, revision) != revision]
-        return Proposal(
+        proposal = Proposal(
             content=content,
             observation=observation,
             plan=plan,
@@ -200,6 +202,16 @@ class ReleaseDesk:
             registered=len(names),
             recoded=tuple(sorted(set(recoded) - changed)),
         )
+        # Where anything changes the new release brings a bundle of its own.
+        return proposal if proposal.is_needed else replace(proposal, is_lost=self._is_lost(current))
+
+    def _is_lost(self, current: Release | None) -> bool:
+        from relayctl.sources.bundle import is_intact
+
+        if current is None:
+            return False
+        data = self._releases.bundle(current.digest)
+        return data is None or not is_intact(data, current.digest)
 
     def check_saved(self, saved: SavedPlan, proposal: Proposal) -> None:
         """StalePlan where a saved plan may not be applied to what is there now."""

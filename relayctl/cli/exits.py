@@ -34,6 +34,7 @@ TABLE: Mapping[type[errors.RelayError], Code] = {
     errors.RelayError: Code.FAILURE,
     errors.UsageError: Code.USAGE,
     errors.FileFailure: Code.FAILURE,
+    errors.SourceUnavailable: Code.FAILURE,
     errors.SecretMissing: Code.FAILURE,
     errors.NoTemplates: Code.NO_TEMPLATES,
     errors.InvalidTemplates: Code.FINDINGS,
@@ -42,12 +43,15 @@ TABLE: Mapping[type[errors.RelayError], Code] = {
     errors.StateBusy: Code.LOCKED,
     errors.Refused: Code.REFUSED,
     errors.ModeConflict: Code.REFUSED,
+    errors.RegistrationConflict: Code.REFUSED,
+    errors.RegistryChanged: Code.STALE,
     errors.StalePlan: Code.STALE,
     errors.NotConverged: Code.NOT_CONVERGED,
     errors.WorkerUnreachable: Code.FAILURE,
     errors.ConnectionLost: Code.FAILURE,
     errors.RequestRejected: Code.FAILURE,
     errors.NewerFormat: Code.FAILURE,
+    errors.BundleDamaged: Code.FAILURE,
 }
 
 

@@ -18,8 +18,9 @@ from relayctl.core.lifecycle import Verdict
 from relayctl.core.occurrence import from_epoch, instant_text
 from relayctl.errors import BrokerRefused
 from relayctl.store.definitions import Definitions, Head
+from relayctl.store.endrecords import HISTORY_VERSION
 from relayctl.store.failure import translate
-from relayctl.store.invocations import HISTORY_VERSION, offered
+from relayctl.store.invocations import offered
 from relayctl.store.scripts import Scripts
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from relayctl.core.checkpoint import Checkpoint
-from relayctl.core.definition import Generation
+from relayctl.core.definition import TOMBSTONE, Generation
 from relayctl.errors import BrokerRefused
 from relayctl.store.failure import alien_record, refusal_of_key, translate
 from relayctl.store.scripts import Arguments, Scripts
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from relayctl.store.keys import Keys
 
 _BATCH = 500
-_HEAD_FIELDS = (
+HEAD_FIELDS = (
     *("gen", "hash", "spec", "from", "floor", "hw"),
     *("paused", "paused_until", "paused_by", "paused_why", "failures", "last_error", "shut", "control", "untold"),
+    *("moved_from", "moved_to"),
 )  # fmt: skip
 _T = TypeVar("_T")
 Name = tuple[str, str]
@@ -82,6 +83,10 @@ class Head:
     """The number of the last act of an operator: of two that are known, the higher is the later one."""
     is_untold: bool = False
     """Whether no worker has told of an act yet."""
+    moved_from: tuple[Name, ...] = ()
+    """Its former names, the last one first."""
+    moved_to: Name | None = None
+    """The name under which it goes on, where this one is not in use any more."""
 
     @property
     def generation(self) -> Generation:
@@ -128,31 +133,11 @@ class Definitions:
         keys = self._keys
         answers: list[tuple[Verdict, Head | None] | BrokerRefused] = []
         for batch in _batches(proposals):
-            runs = [
-                (
-                    [
-                        keys.schedule(item.app, item.schedule),
-                        keys.definitions_seq,
-                        keys.definitions_log,
-                        keys.definitions,
-                        keys.published(item.app, item.schedule),
-                        keys.definitions_gone,
-                    ],
-                    [
-                        item.mode.value,
-                        item.hash,
-                        item.spec,
-                        item.held_gen,
-                        f"{item.app}/{item.schedule}",
-                        self._scripts.instant(now_ms),
-                    ],
-                )
-                for item in batch
-            ]
+            runs = [register_run(keys, item, self._scripts.instant(now_ms)) for item in batch]
             with translate():
                 replies = self._scripts.run_many("register", runs)
             for item, reply in zip(batch, replies, strict=True):
-                answers.append(self._registered(item, reply))
+                answers.append(read_registered(keys, item, reply))
         return answers
 
     def restore(self, checkpoints: Sequence[Checkpoint], now_ms: int | None = None) -> int:
@@ -204,34 +189,15 @@ class Definitions:
             with translate():
                 pipeline = self._client.pipeline(transaction=False)
                 for app, schedule in batch:
-                    pipeline.hmget(self._keys.schedule(app, schedule), *_HEAD_FIELDS)
+                    pipeline.hmget(self._keys.schedule(app, schedule), *HEAD_FIELDS)
                 replies = pipeline.execute(raise_on_error=False)
             for (app, schedule), reply in zip(batch, replies, strict=True):
-                head = self._read(app, schedule, reply)
+                head = read_head(self._keys, app, schedule, reply)
                 if isinstance(head, BrokerRefused):
                     found.unreadable[app, schedule] = head
                 elif head is not None:
                     found.heads[app, schedule] = head
         return found
-
-    def _registered(self, item: Proposal, reply: Any) -> tuple[Verdict, Head | None] | BrokerRefused:
-        app, schedule = item.app, item.schedule
-        keys = (self._keys.schedule(app, schedule), self._keys.published(app, schedule))
-        refusal = refusal_of_key(reply, *keys)
-        if refusal is not None:
-            return refusal
-        head = self._read(app, schedule, reply[1:])
-        return head if isinstance(head, BrokerRefused) else (Verdict(reply[0]), head)
-
-    def _read(self, app: str, schedule: str, fields: Any) -> Head | BrokerRefused | None:
-        key = self._keys.schedule(app, schedule)
-        refusal = refusal_of_key(fields, key)
-        if refusal is not None:
-            return refusal
-        try:
-            return _head(app, schedule, fields)
-        except (TypeError, ValueError) as error:
-            return alien_record(str(error), key)
 
     def all_names(self) -> set[Name]:
         """Every schedule in the registry that is not removed."""
@@ -283,6 +249,43 @@ class Definitions:
         return sorted((app, schedule) for app, _, schedule in (name.partition("/") for name in names))
 
 
+def register_run(keys: Keys, item: Proposal, instant: int | str) -> Arguments:
+    """KEYS and ARGV of `register.lua` for one proposal; `instant` as of `Scripts.instant`."""
+    return (
+        [
+            keys.schedule(item.app, item.schedule),
+            keys.definitions_seq,
+            keys.definitions_log,
+            keys.definitions,
+            keys.published(item.app, item.schedule),
+            keys.definitions_gone,
+        ],
+        [item.mode.value, item.hash, item.spec, item.held_gen, f"{item.app}/{item.schedule}", instant],
+    )
+
+
+def read_registered(keys: Keys, item: Proposal, reply: Any) -> tuple[Verdict, Head | None] | BrokerRefused:
+    """What `register.lua` answered to one proposal."""
+    app, schedule = item.app, item.schedule
+    refusal = refusal_of_key(reply, keys.schedule(app, schedule), keys.published(app, schedule))
+    if refusal is not None:
+        return refusal
+    head = read_head(keys, app, schedule, reply[1:])
+    return head if isinstance(head, BrokerRefused) else (Verdict(reply[0]), head)
+
+
+def read_head(keys: Keys, app: str, schedule: str, fields: Any) -> Head | BrokerRefused | None:
+    """The head in the values of `HEAD_FIELDS`, None where there is no record; a refusal where it is not ours."""
+    key = keys.schedule(app, schedule)
+    refusal = refusal_of_key(fields, key)
+    if refusal is not None:
+        return refusal
+    try:
+        return _head(app, schedule, fields)
+    except (TypeError, ValueError) as error:
+        return alien_record(str(error), key)
+
+
 def _highest(*marks: int | None) -> int | None:
     return max((mark for mark in marks if mark is not None), default=None)
 
@@ -296,7 +299,8 @@ def _head(app: str, schedule: str, fields: Sequence[Any]) -> Head | None:
     gen, hash_, spec, from_ms, floor, highest, *rest = fields
     if not gen:
         return None
-    paused, paused_until, paused_by, pause_reason, refusals, last_error, closed, control, untold = rest
+    paused, paused_until, paused_by, pause_reason, refusals, last_error, closed, control, untold, *names = rest
+    moved_from, moved_to = names
     return Head(
         app=app,
         schedule=schedule,
@@ -315,7 +319,14 @@ def _head(app: str, schedule: str, fields: Sequence[Any]) -> Head | None:
         closed_until=int(closed) if closed else None,
         control=int(control or 0),
         is_untold=bool(untold),
+        moved_from=tuple(_name(text) for text in (moved_from or "").split(",") if text),
+        moved_to=_name(moved_to) if moved_to and hash_ == TOMBSTONE else None,
     )
+
+
+def _name(text: str) -> Name:
+    app, _, schedule = text.partition("/")
+    return app, schedule
 
 
 def _past(gen: int, text: str) -> Generation:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from relayctl.core.description import Description
 from relayctl.core.running import BrokenApp
 from relayctl.core.servicestanding import ServiceStanding
+from relayctl.core.unbuilt import UnbuiltApp
 from relayctl.errors import ModeConflict
 from relayctl.store.failure import translate
 from relayctl.store.keys import GROUP, ROUTED
@@ -26,6 +27,10 @@ RECORD_LIFE_MS = 30_000
 LIVE_MS = 10_000
 """A worker whose record is older publishes nothing, as its peers see it."""
 CONSUMER_GONE_MS = 600_000
+_OTHER_WAY = {
+    "push": "serve --follow, and publish with relayctl apply",
+    "pull": "serve --apps or --git, as the other workers do",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +49,9 @@ class WorkerRecord:
     beat_ms: int = 0
     drift: int = 0
     source: str = ""
+    revision: str = ""
+    """What of its source is in force, as people name it."""
+    revision_since: str = ""
     broken: tuple[BrokenApp, ...] = ()
     notes: tuple[str, ...] = ()
     is_partial: bool = False
@@ -57,6 +65,14 @@ class WorkerRecord:
     """Apps that it has and cannot run: no child of them starts."""
     unenforced: tuple[str, ...] = ()
     """Names of resource limits that it can keep for no app."""
+    running: str = ""
+    """The digest of the apps that it has live, as `core.release.tree_digest` has it."""
+    pending: tuple[str, ...] = ()
+    """Apps whose newest code does not serve yet."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Apps whose newest code does not load, with the reason; the code before it goes on."""
+    unbuilt: tuple[UnbuiltApp, ...] = ()
+    """Apps whose newest version waits for its environment."""
 
     def to_json(self) -> str:
         """The record's text."""
@@ -64,6 +80,8 @@ class WorkerRecord:
         document |= {name: getattr(self, name) for name in self.__slots__ if name != "beat_ms"}
         document["broken"] = [asdict(app) for app in self.broken]
         document["services"] = [service.to_row() for service in self.services]
+        document["refused"] = dict(self.refused)
+        document["unbuilt"] = [app.to_json() for app in self.unbuilt]
         return json.dumps(document, separators=(",", ":"))
 
     @classmethod
@@ -73,8 +91,9 @@ class WorkerRecord:
         if document.pop("v", 0) > RECORD_VERSION:
             return None
         known = {name: document[name] for name in cls.__slots__ if name in document}
-        known |= {name: tuple(known.get(name, ())) for name in ("notes", "unable", "unenforced")}
+        known |= {name: tuple(known.get(name, ())) for name in ("notes", "unable", "unenforced", "pending")}
         known["broken"] = tuple(BrokenApp(**app) for app in known.get("broken", ()))
+        known["unbuilt"] = tuple(UnbuiltApp.from_json(app) for app in known.get("unbuilt", ()))
         known["services"] = tuple(ServiceStanding.from_row(row) for row in known.get("services", ()))
         return cls(**known | {"beat_ms": beat_ms})
 
@@ -211,8 +230,10 @@ class Fleet:
             for worker in names:
                 pipeline.hgetall(self._keys.running(worker))
             replies = pipeline.execute()
+        # Most workers say the same of an app, so each text is read once.
+        read = {text: Description.from_json(text) for text in {text for reply in replies for text in reply.values()}}
         return {
-            worker: {app: Description.from_json(text) for app, text in reply.items()}
+            worker: {app: read[text] for app, text in reply.items()}
             for worker, reply in zip(names, replies, strict=True)
         }
 
@@ -242,7 +263,8 @@ class Fleet:
         if mode != wanted:
             raise ModeConflict(
                 f"namespace {self._keys.namespace} is in {mode} mode, and this needs {wanted} mode",
-                help="use another --namespace",
+                help=f"relayctl mode {wanted} changes that while no worker lives\n"
+                f"or {_OTHER_WAY[mode]}, or use another --namespace",
             )
 
     def mode(self) -> str | None:

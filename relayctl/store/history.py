@@ -45,9 +45,20 @@ class History:
         found = {name: _last(reply[0]) for name, reply in zip(wanted, replies, strict=True) if reply}
         return {name: last for name, last in found.items() if last is not None}
 
-    def of_schedule(self, app: str, schedule: str, *, limit: int, wanted: Callable[[Record], bool]) -> list[Record]:
-        """The newest records of a schedule that are wanted; those of a newer version are left out."""
-        return self._records(self._keys.history_of_schedule(app, schedule), limit, wanted)
+    def of_schedule(
+        self,
+        app: str,
+        schedule: str,
+        *,
+        limit: int,
+        wanted: Callable[[Record], bool],
+        former: Sequence[tuple[str, str]] = (),
+    ) -> list[Record]:
+        """The newest records of a schedule that are wanted, those under its `former` names too; what a newer version
+        wrote is left out."""
+        names = ((app, schedule), *former)
+        found = [each for name in names for each in self._records(self._keys.history_of_schedule(*name), limit, wanted)]
+        return sorted(found, key=lambda each: each.recorded_at, reverse=True)[:limit] if former else found
 
     def of_handler(self, app: str, handler: str, *, limit: int, wanted: Callable[[Record], bool]) -> list[Record]:
         """The same of the event runs of a handler."""
@@ -69,9 +80,11 @@ class History:
         self, app: str, schedule: str, instants: Sequence[int], *, now: datetime, workers: Sequence[str]
     ) -> Evidence | None:
         """What is known of the firings at these epoch seconds; None where there never was such a schedule."""
-        generations = Definitions(self._client, self._keys).generations(app, schedule)
-        if not generations:
+        definitions = Definitions(self._client, self._keys)
+        heads, generations = definitions.heads([(app, schedule)]), definitions.generations(app, schedule)
+        if not generations or not heads:
             return None
+        former = heads[app, schedule].moved_from
         with translate():
             pipeline = self._client.pipeline(transaction=True)
             pipeline.hmget(self._keys.schedule(app, schedule), "floor", "paused", "paused_until")
@@ -88,8 +101,13 @@ class History:
             paused_at=None if paused is None else from_epoch(paused),
             paused_until=None if until is None else from_epoch(until),
             recorded=recorded,
-            records=self.of_schedule(app, schedule, limit=_ALL, wanted=lambda _: True),
-            live=self._live(app, schedule, _messages(recorded, instants)),
+            records=self.of_schedule(app, schedule, limit=_ALL, wanted=lambda _: True, former=former),
+            live={
+                message: live
+                # What began under a former name goes on under it.
+                for name in (*reversed(former), (app, schedule))
+                for message, live in self._live(*name, _messages(recorded, instants)).items()
+            },
             workers=workers,
             newer_records=self.newer(app, schedule, is_schedule=True),
         )

@@ -19,6 +19,7 @@ from relayctl.store.failure import translate
 from relayctl.store.fleet import LIVE_MS, Fleet
 from relayctl.store.history import History
 from relayctl.store.lookup import Lookup
+from relayctl.store.moves import Moves
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from relayctl.core.definition import Generation
     from relayctl.core.record import Record
+    from relayctl.store.definitions import Name
     from relayctl.store.keys import Keys
 
 MOST_JUDGED = 24
@@ -46,6 +48,10 @@ class Past:
     zone: tzinfo
     records: Sequence[Record]
     newer: int = 0
+    moved_from: Sequence[Name] = ()
+    """Former names, whose records are among these."""
+    moved_to: Name | None = None
+    """The name under which it goes on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +62,8 @@ class Fate:
     zone: tzinfo
     firings: Sequence[Judgement]
     more: int = 0
+    moved_to: Name | None = None
+    """The name that the schedule has by now, whose account this is."""
 
 
 class Inquiry:
@@ -64,6 +72,7 @@ class Inquiry:
     def __init__(self, client: redis.Redis, keys: Keys) -> None:
         self._client = client
         self._definitions = Definitions(client, keys)
+        self._moves = Moves(client, keys)
         self._history = History(client, keys)
         self._fleet = Fleet(client, keys)
         self._lookup = Lookup(client, keys)
@@ -75,15 +84,29 @@ class Inquiry:
         def is_wanted(record: Record) -> bool:
             return not failed_only or record.verdict != "succeeded"
 
-        ask = self._history.of_schedule if found.is_schedule else self._history.of_handler
-        records = ask(app, name, limit=limit, wanted=is_wanted)
-        zone = _zone(self._definitions.generations(app, name)) if found.is_schedule else UTC
         newer = self._history.newer(app, name, is_schedule=found.is_schedule)
-        return Past(app=app, name=name, is_schedule=found.is_schedule, zone=zone, records=records, newer=newer)
+        if not found.is_schedule:
+            records = self._history.of_handler(app, name, limit=limit, wanted=is_wanted)
+            return Past(app=app, name=name, is_schedule=False, zone=UTC, records=records, newer=newer)
+        head = self._definitions.heads([(app, name)]).get((app, name))
+        former = () if head is None else head.moved_from
+        return Past(
+            app=app,
+            name=name,
+            is_schedule=True,
+            zone=_zone(self._definitions.generations(app, name)),
+            records=self._history.of_schedule(app, name, limit=limit, wanted=is_wanted, former=former),
+            newer=newer,
+            moved_from=former,
+            moved_to=self._moves.homes([(app, name)]).get((app, name)),
+        )
 
     def fate(self, app: str, schedule: str, wanted: datetime | date | None) -> Fate:
         """Judge the firing at an instant, those of a day in the schedule's zone, or the last that was due (None)."""
         self._lookup.schedule(app, schedule)
+        # A move takes the whole account along.
+        moved_to = self._moves.homes([(app, schedule)]).get((app, schedule))
+        app, schedule = moved_to or (app, schedule)
         now = self._now()
         generations = self._definitions.generations(app, schedule)
         zone, timeline = _zone(generations), Timeline(generations)
@@ -94,7 +117,7 @@ class Inquiry:
             )
         evidence = self._evidence(app, schedule, instants, now)
         firings = tuple(judge(evidence, at) for at in instants)
-        return Fate(now=now, zone=zone, firings=firings, more=more)
+        return Fate(now=now, zone=zone, firings=firings, more=more, moved_to=moved_to)
 
     def _evidence(self, app: str, schedule: str, instants: Sequence[datetime], now: datetime) -> Evidence:
         live = [record.id for record in self._fleet.records() if now.timestamp() * 1000 - record.beat_ms < LIVE_MS]

@@ -6,22 +6,30 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from relayctl.core.lifecycle import Claim, Descriptor, Slot
 from relayctl.core.occurrence import VERDICT_SOURCE
 from relayctl.core.output import KeptOutput, OutputLimits
 from relayctl.errors import BrokerError, BrokerRefused
+from relayctl.store.endrecords import (
+    end_record,
+    exhausted_letter,
+    obsolete_record,
+    surrendered_letter,
+    surrendered_record,
+)
 from relayctl.store.failure import to_broker_error, translate
 from relayctl.store.keys import GROUP, Keys
-from relayctl.store.scripts import Arguments, Command, Scripts
+from relayctl.store.scripts import Arguments, Command, Run, Scripts
 
 if TYPE_CHECKING:
     import redis
 
-HISTORY_VERSION = 1
-DEAD_LETTER_VERSION = 1
 _MOST_COUNTED = 10_000
+_SCAN_STEP = 1000
 
 
 class ClaimRefusal(Enum):
@@ -35,6 +43,7 @@ class ClaimRefusal(Enum):
     SKIPPED = "skipped"
     COALESCED = "coalesced"
     NEWER = "newer"
+    LEFT = "left"
 
 
 class EndVerdict(Enum):
@@ -57,6 +66,27 @@ class Wanted:
     token: str
     descriptor: str
     revision: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bid:
+    """Due invocations of one app under one revision, and how many of them may be claimed: the first that are there.
+
+    `is_again` says that it was sent before and no answer came, so that some of it may be granted.
+    """
+
+    wanted: Sequence[Wanted]
+    places: int
+    is_again: bool = False
+
+    @property
+    def app(self) -> str:
+        """Whose places it is for."""
+        return self.wanted[0].app
+
+
+Answer = Claim | ClaimRefusal | BrokerError
+"""What became of one invocation that was to be claimed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +118,15 @@ class Look:
     due: Sequence[tuple[str, str, Slot]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """The answers to one turn, in the order of what was asked; no `look` where only that was refused."""
+
+    ends: Sequence[tuple[EndVerdict, int | None] | BrokerError]
+    bids: Sequence[Sequence[Answer]]
+    look: Look | None
+
+
 class Invocations:
     """Operations on invocations over one client. They raise BrokerUnavailable or BrokerRefused."""
 
@@ -104,14 +143,6 @@ class Invocations:
         self._client = client
         self._keys = keys
         self._scripts = Scripts(client)
-
-    def look(self, asked: Mapping[str, int], now_ms: int) -> Look:
-        """What `ready_apps` says, and `due` of these apps with up to so many each, in one round trip."""
-        with translate():
-            pipeline: Any = self._client.pipeline(transaction=False)
-            for command in self._look_commands(asked, now_ms):
-                pipeline.execute_command(*command)
-            return _look(asked, pipeline.execute())
 
     def _look_commands(self, asked: Mapping[str, int], now_ms: int) -> list[Command]:
         due = [
@@ -157,14 +188,56 @@ class Invocations:
             found.update((app, schedule) for schedule in schedules if schedule is not None)
         return dict(found)
 
-    def claim(
-        self, wanted: Sequence[Wanted], *, lease_ms: int, now_ms: int | None = None
-    ) -> list[Claim | ClaimRefusal | BrokerError]:
+    def claim(self, wanted: Sequence[Wanted], *, lease_ms: int, now_ms: int | None = None) -> list[Answer]:
         """Claim each, in one round trip; the answers are in order."""
-        runs = [self._claim_run(item, lease_ms, now_ms) for item in wanted]
+        bids = bids_for(wanted)
         with translate():
-            replies = self._scripts.run_many("claim", runs)
-        return [_claim(item, reply) for item, reply in zip(wanted, replies, strict=True)]
+            replies = self._scripts.run_all([self._claim_run(bid, lease_ms, now_ms) for bid in bids])
+        return [
+            answer
+            for bid, reply in zip(bids, replies, strict=True)
+            for answer in self._bid_answers(bid, reply, lease_ms, now_ms)
+        ]
+
+    def turn(
+        self,
+        ended: Sequence[tuple[Claim, Attempt]],
+        bids: Sequence[Bid],
+        asked: Mapping[str, int],
+        *,
+        lease_ms: int,
+        due_ms: int,
+    ) -> Turn:
+        """Record each end, then claim, then look at what is due: the apps, and up to so many of those that are
+        `asked`; all in one round trip."""
+        runs: list[Run] = [("finish", *self._end_run(claim, attempt, None)) for claim, attempt in ended]
+        runs += [self._claim_run(bid, lease_ms, None) for bid in bids]
+        look = self._look_commands(asked, due_ms)
+        with translate():
+            replies = self._scripts.run_all(runs, then=look) if runs else self._scripts.send(self._keys.ready, look)
+        ends, claims, found = replies[: len(ended)], replies[len(ended) : len(runs)], replies[len(runs) :]
+        is_refused = any(isinstance(reply, Exception) for reply in found)
+        return Turn(
+            ends=[_end_answer(reply) for reply in ends],
+            bids=[self._bid_answers(*pair, lease_ms, None) for pair in zip(bids, claims, strict=True)],
+            look=None if is_refused else _look(asked, found),
+        )
+
+    def _bid_answers(self, bid: Bid, reply: Any, lease_ms: int, now_ms: int | None) -> list[Answer]:
+        if not isinstance(reply, Exception):
+            answered = [_claim(item, answer) for item, answer in zip(bid.wanted, reply, strict=False)]
+            return [*answered, *[ClaimRefusal.LEFT] * (len(bid.wanted) - len(answered))]
+        if len(bid.wanted) == 1:
+            return [to_broker_error(reply)]
+        # One of them stopped the step: which, only each by itself can tell. Those before it are granted again.
+        answers: list[Answer] = []
+        for item in bid.wanted:
+            places = bid.places - sum(isinstance(answer, Claim) for answer in answers)
+            one = Bid([item], places, is_again=True)
+            with translate():
+                [alone] = self._scripts.run_all([self._claim_run(one, lease_ms, now_ms)])
+            answers += self._bid_answers(one, alone, lease_ms, now_ms)
+        return answers
 
     def end(
         self, ended: Sequence[tuple[Claim, Attempt]], now_ms: int | None = None
@@ -174,17 +247,6 @@ class Invocations:
         with translate():
             replies = self._scripts.run_many("finish", runs)
         return [_end_answer(reply) for reply in replies]
-
-    def end_and_look(
-        self, ended: Sequence[tuple[Claim, Attempt]], asked: Mapping[str, int], due_ms: int
-    ) -> tuple[list[tuple[EndVerdict, int | None] | BrokerError], Look | None]:
-        """As `end`, and in the same round trip as `look` at what is due then; None where only that was refused."""
-        runs = [self._end_run(claim, attempt, None) for claim, attempt in ended]
-        with translate():
-            replies = self._scripts.run_many("finish", runs, then=self._look_commands(asked, due_ms))
-        answers, found = replies[: len(runs)], replies[len(runs) :]
-        is_refused = any(isinstance(reply, Exception) for reply in found)
-        return [_end_answer(reply) for reply in answers], None if is_refused else _look(asked, found)
 
     def release(self, claims: Sequence[Claim], now_ms: int | None = None) -> None:
         """Give claims back uncharged: what did not start, or was cut by a drain."""
@@ -210,10 +272,15 @@ class Invocations:
         return [_leased(member) for member in members]
 
     def leases(self) -> dict[tuple[str, str, Slot], int]:
-        """When the lease of each claim ends, in milliseconds, as far as the first ones tell."""
+        """When the lease of each claim ends, in milliseconds.
+
+        A scan, since renewals reorder them meanwhile: it misses none that is there all the time.
+        """
         with translate():
-            rows: Any = self._client.zrange(self._keys.leases, 0, _MOST_COUNTED - 1, withscores=True)
-        return {_leased(member): int(ends) for member, ends in rows}
+            return {
+                _leased(member): int(ends)
+                for member, ends in self._client.zscan_iter(self._keys.leases, count=_SCAN_STEP)
+            }
 
     def take_back(
         self,
@@ -247,41 +314,28 @@ class Invocations:
     def _schedule_key(self, app: str, slot: Slot, otherwise: str) -> str:
         return otherwise if slot.schedule is None else self._keys.schedule(app, slot.schedule)
 
-    def _claim_run(self, item: Wanted, lease_ms: int, now_ms: int | None) -> Arguments:
-        keys, inv = self._keys, self._keys.invocations(item.message)
-        return (
-            (
-                inv,
-                keys.ready,
-                keys.ready_of(item.app),
-                keys.leases,
-                keys.pins,
-                keys.events,
-                self._schedule_key(item.app, item.slot, inv),
-                self.history_key(item.app, item.slot),
-                keys.dead_letter_marks,
-                keys.stranded,
-            ),
-            (
-                item.message,
-                item.app,
-                item.slot.text,
-                item.token,
-                item.descriptor,
-                item.revision,
-                lease_ms,
-                GROUP,
-                self._scripts.instant(now_ms),
-                *self.unadmitted_record(item.message),
-            ),
-        )
+    def _claim_run(self, bid: Bid, lease_ms: int, now_ms: int | None) -> Run:
+        keys, first = self._keys, bid.wanted[0]
+        record = self.unadmitted_record("")
+        named = [keys.ready, keys.ready_of(first.app), keys.leases, keys.pins, keys.events]
+        named += [keys.dead_letter_marks, keys.stranded]
+        args: list[str | int] = [first.app, first.revision, lease_ms, GROUP, self._scripts.instant(now_ms)]
+        args += [bid.places, "1" if bid.is_again else "", len(record), *record]
+        descriptor = None
+        for item in bid.wanted:
+            inv = keys.invocations(item.message)
+            named += (inv, self._schedule_key(item.app, item.slot, inv), self.history_key(item.app, item.slot))
+            args += (item.message, item.slot.text, item.token)
+            args.append("=" if item.descriptor == descriptor else item.descriptor)
+            descriptor = item.descriptor
+        return "claim", named, args
 
     def _end_run(self, claim: Claim, attempt: Attempt, now_ms: int | None) -> Arguments:
         keys = self._keys
         wait = claim.descriptor.wait_after(claim.attempt)
         is_failed = attempt.outcome == "failed"
-        buried = _dead_letter(claim, attempt) if is_failed and wait is None else ()
-        record = () if attempt.outcome == "released" else (*_record(claim, attempt), *offered(self._wants_verdicts))
+        buried = exhausted_letter(claim, attempt) if is_failed and wait is None else ()
+        record = () if attempt.outcome == "released" else (*end_record(claim, attempt), *offered(self._wants_verdicts))
         return (
             (
                 keys.invocations(claim.message),
@@ -354,36 +408,16 @@ def offered(wants_verdicts: Callable[[], bool]) -> tuple[str, ...]:
     return ("offer", VERDICT_SOURCE) if wants_verdicts() else ()
 
 
-def obsolete_record(message: str) -> tuple[str, ...]:
-    """The history record of an occurrence whose schedule was removed before anybody admitted it."""
-    return (
-        *("v", str(HISTORY_VERSION), "message", message, "verdict", "obsolete"),
-        *("reason", "the schedule was removed before the occurrence was admitted"),
-    )
+def bids_for(wanted: Sequence[Wanted]) -> list[Bid]:
+    """All of these, in order, with a place for each."""
+    groups = groupby(wanted, lambda item: (item.app, item.revision))
+    return [Bid(items, len(items)) for items in (list(group) for _, group in groups)]
 
 
-def dead_entry(reason: str, detail: str, size: int, head: str, message: str) -> tuple[str, ...]:
-    """The dead letter of an entry that can never run: a summary, not replayable."""
-    return (
-        *("v", str(DEAD_LETTER_VERSION), "message", message, "reason", reason, "detail", detail),
-        *("size", str(size), "head", head, "replayable", "0"),
-    )
-
-
-def surrendered_letter(app: str, message: str, slot: Slot, reason: str, detail: str) -> tuple[str, ...]:
-    """The dead letter of an invocation that ended without a worker; the step adds contract and event."""
-    return (
-        *("v", str(DEAD_LETTER_VERSION), "app", app, "slot", slot.text, "message", message),
-        *("reason", reason, "detail", detail, "replayable", "1"),
-    )
-
-
-def surrendered_record(message: str, slot: Slot, reason: str, by: str) -> tuple[str, ...]:
-    """The history record of the same."""
-    return (
-        *("v", str(HISTORY_VERSION), "message", message, "kind", slot.kind.value),
-        *("verdict", "failed", "reason", reason, "worker", by),
-    )
+@lru_cache(maxsize=256)
+def pinned(text: str) -> Descriptor:
+    """`Descriptor.from_json`, remembered: most claims pin what the one before them did."""
+    return Descriptor.from_json(text)
 
 
 def _look(asked: Mapping[str, int], replies: Sequence[Any]) -> Look:
@@ -411,16 +445,17 @@ def _leased(member: str) -> tuple[str, str, Slot]:
 
 def _member(member: str) -> tuple[str, Slot]:
     message, _, slot = member.partition("|")
-    return message, Slot(slot)
+    return message, _slot(slot)
 
 
-def _claim(item: Wanted, reply: Any) -> Claim | ClaimRefusal | BrokerError:
-    if isinstance(reply, Exception):
-        return to_broker_error(reply)
+_slot = lru_cache(maxsize=1024)(Slot)
+
+
+def _claim(item: Wanted, reply: Any) -> Answer:
     if reply[0] != "claimed":
         return ClaimRefusal(reply[0])
     try:
-        descriptor = Descriptor.from_json(reply[2])
+        descriptor = pinned(reply[2])
     except ValueError as error:
         # Pinned by a newer peer, say: it must not take the other claims of this round trip with it.
         return BrokerRefused(f"the descriptor pinned for {item.message} cannot be read here: {error}")
@@ -432,23 +467,4 @@ def _claim(item: Wanted, reply: Any) -> Claim | ClaimRefusal | BrokerError:
         attempt=int(reply[1]),
         descriptor=descriptor,
         event=reply[3],
-    )
-
-
-def _record(claim: Claim, attempt: Attempt) -> tuple[str, ...]:
-    return (
-        *("v", str(HISTORY_VERSION), "message", claim.message, "kind", claim.slot.kind.value),
-        *("handler", claim.descriptor.handler, "scheduled_at", claim.scheduled_at),
-        *("attempts", str(claim.attempt), "of", str(claim.descriptor.attempts)),
-        *("started", str(attempt.started_ms), "finished", str(attempt.finished_ms)),
-        *("verdict", attempt.outcome, "reason", attempt.reason, "exit", attempt.exit, "worker", attempt.worker),
-    )
-
-
-def _dead_letter(claim: Claim, attempt: Attempt) -> tuple[str, ...]:
-    return (
-        *("v", str(DEAD_LETTER_VERSION), "app", claim.app, "slot", claim.slot.text, "message", claim.message),
-        *("handler", claim.descriptor.handler, "scheduled_at", claim.scheduled_at),
-        *("reason", "exhausted", "detail", attempt.reason, "attempts", str(claim.attempt)),
-        *("descriptor", claim.descriptor.to_json(), "worker", attempt.worker, "replayable", "1"),
     )

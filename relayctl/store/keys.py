@@ -170,6 +170,31 @@ class Keys:
         return f"{self._prefix}:pin"
 
     @property
+    def release(self) -> str:
+        """String: the serial of the release in force."""
+        return f"{self._prefix}:release"
+
+    @property
+    def releases(self) -> str:
+        """Hash: serial to the record of a release, for the last hundred."""
+        return f"{self._prefix}:releases"
+
+    @property
+    def release_lease(self) -> str:
+        """String: who is publishing a release now; it expires by itself."""
+        return f"{self._prefix}:release:lease"
+
+    @property
+    def bundles(self) -> str:
+        """Hash: digest to the bundle of an apps tree, for the last twenty releases and what is on its way."""
+        return f"{self._prefix}:bundles"
+
+    @property
+    def bundles_staged(self) -> str:
+        """Sorted set: bundles that no release refers to yet, by when they came in milliseconds."""
+        return f"{self._prefix}:bundles:staged"
+
+    @property
     def consents(self) -> str:
         """Set: the removals that an operator has agreed to."""
         return f"{self._prefix}:consents"

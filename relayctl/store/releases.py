@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any, cast
 
 from relayctl.core.release import KEPT_BUNDLES, KEPT_RELEASES, Draft, Held, LeaseHolder, Release
-from relayctl.errors import ModeConflict
+from relayctl.errors import BrokerRefused, ModeConflict
 from relayctl.store.failure import translate
 from relayctl.store.scripts import Scripts
 
@@ -42,7 +43,8 @@ class ReleaseVerdict(Enum):
 class Definition:
     """What a release makes of one schedule, behind the generation that is in force (0: none).
 
-    The hash of a removal is `core.definition.TOMBSTONE`, and its spec is empty.
+    The hash of a removal is `core.definition.TOMBSTONE`, and its spec is empty. `moved_from` is the app and schedule
+    that goes on under this name; its removal is in the same release.
     """
 
     app: str
@@ -50,6 +52,7 @@ class Definition:
     hash: str
     spec: str
     gen: int
+    moved_from: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,17 +101,26 @@ class Releases:
         return self.get(serial) if serial else None
 
     def get(self, serial: int) -> Release | None:
-        """One release that is still on record."""
+        """One release that is still on record. BrokerRefused where relayctl did not write that record."""
         with translate():
             text: Any = self._client.hget(self._keys.releases, str(serial))
-        return Release.from_record(serial, text) if text else None
+        try:
+            return Release.from_record(serial, text) if text else None
+        except ValueError:
+            raise BrokerRefused(
+                f"what the broker has of release {serial} is nothing that relayctl wrote",
+                help=f"look at the field {serial} of {self._keys.releases}",
+            ) from None
 
     def all(self) -> list[Release]:
-        """All releases on record, the newest first; those of a newer relayctl are left out."""
+        """All releases on record, the newest first; those of a newer relayctl, and what is none, are left out."""
         with translate():
             records: Any = self._client.hgetall(self._keys.releases)
-        found = [Release.from_record(int(serial), text) for serial, text in records.items()]
-        return sorted((each for each in found if each is not None), key=lambda each: -each.serial)
+        found: list[Release] = []
+        for serial, text in records.items():
+            with suppress(ValueError):
+                found += filter(None, [Release.from_record(int(serial), text)])
+        return sorted(found, key=lambda each: -each.serial)
 
     def kept_bundles(self) -> frozenset[str]:
         """The digests of the bundles that are still there."""
@@ -133,11 +145,12 @@ class Releases:
     # Publishing
 
     def stage(self, digest: str, data: bytes) -> None:
-        """Send a bundle ahead of its release. Unless one refers to it within the hour it is dropped."""
+        """Send a bundle ahead of its release, also in place of what bears its name and may be damaged. Unless a
+        release refers to it within the hour it is dropped."""
         with translate():
             seconds, _ = self._client.time()
             pipeline = self._client.pipeline(transaction=True)
-            pipeline.hsetnx(self._keys.bundles, digest, cast("Any", data))
+            pipeline.hset(self._keys.bundles, digest, cast("Any", data))
             pipeline.zadd(self._keys.bundles_staged, {digest: int(seconds) * 1000})
             pipeline.execute()
 
@@ -154,6 +167,10 @@ class Releases:
         for item in definitions:
             keys += [self._keys.schedule(item.app, item.schedule), self._keys.published(item.app, item.schedule)]
             args += [f"{item.app}/{item.schedule}", item.hash, item.spec, item.gen]
+        numbers = {(item.app, item.schedule): number for number, item in enumerate(definitions, 1)}
+        for number, item in enumerate(definitions, 1):
+            if item.moved_from is not None:
+                args += [numbers[item.moved_from], number]
         with translate():
             word, *more = self._scripts.run("release", keys, args)
         verdict = ReleaseVerdict(word)

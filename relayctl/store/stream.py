@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from relayctl.core.occurrence import ENVELOPE_VERSION, Occurrence, epoch_seconds
 from relayctl.errors import BrokerError, BrokerRefused
-from relayctl.store.failure import to_broker_error, translate
+from relayctl.store.failure import refusal_of_key, to_broker_error, translate
 from relayctl.store.keys import GROUP, HANDED_OVER, PARKED, ROUTED, Keys
 from relayctl.store.replicas import confirmation, is_confirmed
 from relayctl.store.scripts import Arguments, Scripts
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     import redis
 
 PUBLISH_BATCH = 500
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _HIGHEST_VERSION = 999_999
 """A forged version may have thousands of digits."""
 _PUBLISH_STEP = 50
+_MOST_MOVES = 8
 _HANDED_OVER_IDLE_MS = 100
 """Of several that look at the same moment one takes what was handed over."""
 
@@ -36,6 +38,7 @@ class PublishVerdict(Enum):
     STALE = "stale"
     PAUSED = "paused"
     UNKNOWN = "unknown"
+    MOVED = "moved"  # its schedule has another name, and so often that this was not followed any further
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +118,20 @@ class Stream:
         """
         order = (token, "1" if is_explicit else "", self._scripts.instant(now_ms))
         for start in range(0, len(occurrences), PUBLISH_BATCH):
-            yield from self._publish(occurrences[start : start + PUBLISH_BATCH], order, acks, _PUBLISH_STEP)
+            for item, answer in self._publish(occurrences[start : start + PUBLISH_BATCH], order, acks, _PUBLISH_STEP):
+                yield item, self._followed(item, answer, order, acks)
+
+    def _followed(
+        self, item: Occurrence, answer: Publication | BrokerError, order: tuple[str, str, int | str], acks: int
+    ) -> Publication | BrokerError:
+        """The answer that its schedule's new name gives, where it was moved: generations keep their numbers there."""
+        for _ in range(_MOST_MOVES):
+            if not (isinstance(answer, Publication) and answer.verdict is PublishVerdict.MOVED):
+                break
+            app, _, schedule = answer.entry.partition("/")
+            item = replace(item, app=app, schedule=schedule)
+            [(_, answer)] = self._publish([item], order, acks, 1)
+        return answer
 
     def _publish(
         self, batch: Sequence[Occurrence], order: tuple[str, str, int | str], acks: int, step: int
@@ -142,14 +158,16 @@ class Stream:
         return keys, args
 
     def highest_published(self, names: Sequence[tuple[str, str]]) -> list[int | None]:
-        """The highest instant published of each (app, schedule), in one round trip per batch."""
+        """The highest instant published of each (app, schedule), in one round trip per batch; None before the first,
+        and where the key holds something else."""
         marks: list[int | None] = []
         for start in range(0, len(names), PUBLISH_BATCH):
             with translate():
                 pipeline = self._client.pipeline(transaction=False)
                 for app, schedule in names[start : start + PUBLISH_BATCH]:
                     pipeline.hget(self._keys.schedule(app, schedule), "hw")
-                marks += [int(mark) if mark else None for mark in pipeline.execute()]
+                replies = pipeline.execute(raise_on_error=False)
+            marks += [int(mark) if refusal_of_key(mark) is None and mark else None for mark in replies]
         return marks
 
     def emit(self, event: str, extra: Mapping[str, str] | None = None) -> str:
@@ -266,7 +284,10 @@ class Stream:
             "entries": [plan.entry(order) for order in orders],
         }
         with translate():
-            answers: list[list[str]] = self._scripts.run("route", plan.keys, [json.dumps(request)])
+            [answer] = self._scripts.run_many("route", [(plan.keys, [_encode(request)])])
+        if isinstance(answer, Exception):
+            raise to_broker_error(answer) from answer
+        answers: list[list[str]] = answer
         return answers
 
     def is_all_routed(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -21,11 +22,25 @@ def test_a_tree_is_read_and_compared_with_nothing(tmp_path: Path) -> None:
     write_app(tmp_path, "crm", schedule("every: soon"))
     (write_app(tmp_path, "odd", "") / "template.yaml").rename(tmp_path / "odd" / "template.yml")
     desired = api.read_desired(tmp_path, NOW)
-    assert [app.name for app, _ in desired.apps] == ["billing"]
+    assert list(desired.descriptions) == ["billing"]
     assert sorted(each.app for each in desired.broken) == ["crm", "odd"]
-    plan = api.plan(desired, None, now=NOW)
+    plan = api.plan_of(desired, None, now=NOW)
     assert {change.action for change in plan.changes} == {Action.CREATE}
     assert [held.broken.app for held in plan.held] == ["crm", "odd"]
+
+
+def test_a_plan_where_no_broker_is(tmp_path: Path) -> None:
+    write_app(tmp_path / "apps", "billing", schedule("every: 1m"))
+    plan = api.plan(tmp_path / "apps", api.Place(state_dir=tmp_path / "state"), now=NOW, horizon=timedelta(hours=1))
+    assert {change.action for change in plan.changes} == {Action.CREATE}
+    assert plan.fires == {("billing", "nightly"): (0, 60)}
+    with pytest.raises(BrokerUnavailable):
+        api.plan(tmp_path / "apps", api.Place(redis_url="redis://127.0.0.1:1"))
+
+
+def test_what_is_exported_is_there() -> None:
+    assert sorted(api.__all__) == list(api.__all__)
+    assert all(getattr(api, name).__doc__ for name in api.__all__)
 
 
 def test_no_templates(tmp_path: Path) -> None:

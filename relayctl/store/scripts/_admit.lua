@@ -1,25 +1,29 @@
--- is_obsolete(sch, is_admitted): the schedule was removed (or its registry is gone) before anybody admitted the
--- invocation. `sch` is '' where no schedule is meant.
-local function is_obsolete(sch, is_admitted)
+-- lapsed(sch, is_admitted): `obsolete` where the schedule was removed (or its registry is gone) before anybody admitted
+-- the invocation, `moved` where it goes on under another name, else nothing. `sch` is '' where no schedule is meant.
+local function lapsed(sch, is_admitted)
   if sch == '' or is_admitted then
-    return false
+    return nil
   end
   local hash = redis.call('HGET', sch, 'hash')
-  return not hash or hash == 'tombstone'
+  if hash and hash ~= 'tombstone' then
+    return nil
+  end
+  return hash and redis.call('HEXISTS', sch, 'moved_to') == 1 and 'moved' or 'obsolete'
 end
 
 -- admit(ask): the first claim of an invocation pins its descriptor, a later one adopts what is pinned. `ask` has
 -- inv, sch, pins, leases, ready, ready_app, app, message, slot, descriptor, revision, token, now, lease_ms, stranded, and
 -- as the hash has them the attempts made and the descriptor that is pinned (or false).
 -- Answers obsolete, elsewhere (not admitted yet, and a release binds the app to another revision, or the claimer's
--- template has no such slot: its descriptor is empty), waiting, skipped, coalesced (and the member in the way), or
--- claimed with the attempt.
+-- template has no such slot: its descriptor is empty; or it is to be put under the new name of its schedule first),
+-- waiting, skipped, coalesced (and the member in the way), or claimed with the attempt.
 local function admit(ask)
   local name, member = ask.app .. '|' .. ask.slot, ask.message .. '|' .. ask.slot
   local attempt = ask.attempt + 1
   local state = 'claimed|' .. attempt .. '|' .. ask.token
-  if is_obsolete(ask.sch, ask.pinned) then
-    return 'obsolete'
+  local lapse = lapsed(ask.sch, ask.pinned)
+  if lapse then
+    return lapse == 'moved' and 'elsewhere' or lapse
   end
   if ask.pinned then
     redis.call('HSET', ask.inv, 's:' .. name, state)

@@ -23,6 +23,7 @@ local function set_head(it, gen, now, was)
     redis.call('PERSIST', it.pub)
     redis.call('SADD', it.all, it.name)
     redis.call('ZREM', it.gone, it.name)
+    redis.call('HDEL', it.sch, 'moved_to')
   end
 end
 

@@ -28,9 +28,12 @@ local function release_schedule(sch, ready, ready_app, app, member, now)
   make_ready(ready, ready_app, app, marks[2], now)
 end
 
--- A holder is leased or waits in ready. One that is neither was deleted by a hand, and must not block its schedule.
+-- A holder is leased or waits in ready. One that is neither was deleted by a hand, or has ended under a former name of the
+-- schedule, and must not block it. One that began in another app, before a move, names that app behind its slot.
 local function is_standing(leases, ready_app, app, member)
-  return redis.call('ZSCORE', leases, app .. '|' .. member) or redis.call('ZSCORE', ready_app, member)
+  local own, former = string.match(member, '^([^|]*|[^|]*)|(.*)$')
+  return redis.call('ZSCORE', leases, (former or app) .. '|' .. (own or member))
+    or redis.call('ZSCORE', ready_app, own or member)
 end
 
 -- take_schedule(...): what becomes of a run that asks for its schedule: free, waiting, skipped or coalesced; and for the last

@@ -28,7 +28,7 @@ if state ~= 'ready' or not due or due > now then
   return { 'gone' }
 end
 local sch = is_of_schedule(slot) and KEYS[8] or ''
-if is_obsolete(sch, redis.call('HEXISTS', inv, 'd:' .. name) == 1) then
+if lapsed(sch, redis.call('HEXISTS', inv, 'd:' .. name) == 1) == 'obsolete' then
   return { 'obsolete' }
 end
 redis.call('HSETNX', stranded, ARGV[5], string.format('%.0f', now))

@@ -9,12 +9,14 @@ local mode = redis.call('GET', KEYS[1]) or ''
 if mode ~= ARGV[2] and mode ~= ARGV[1] then
   return mode
 end
+local record = ARGV[1] == 'push' and redis.call('HGET', KEYS[4], redis.call('GET', KEYS[3]) or '0')
+-- A record that relayctl did not write binds nobody.
+local is_read, release = pcall(cjson.decode, string.match(record or '', '^%d+|[^|]*|[^|]*|(.*)$') or '{}')
+local revisions = is_read and type(release) == 'table' and release.revisions
 redis.call('SET', KEYS[1], ARGV[1])
 redis.call('DEL', KEYS[2])
-local record = ARGV[1] == 'push' and redis.call('HGET', KEYS[4], redis.call('GET', KEYS[3]) or '0')
-if record then
-  local text = string.match(record, '^%d+|[^|]*|[^|]*|(.*)$')
-  for app, revision in pairs(cjson.decode(text).revisions) do
+if type(revisions) == 'table' then
+  for app, revision in pairs(revisions) do
     redis.call('HSET', KEYS[2], app, revision)
   end
 end

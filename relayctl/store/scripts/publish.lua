@@ -9,6 +9,7 @@
 -- Answers {answer, entry id} for each
 --       published (also to the same token again) | duplicate | settled (closed, or at or below the floor)
 --       | early | stale (outside its generation's interval) | paused | unknown (no such generation)
+--       | moved (its schedule has another name, which stands in place of the entry id)
 -- Idempotent by token. The entry is appended before the instant is recorded: scripts do not roll back, and an entry
 -- without a record is published again under the same id, while a record without an entry would lose the firing.
 --@include time
@@ -20,16 +21,21 @@ local events, token, explicit, now = KEYS[1], ARGV[1], ARGV[2] == '1', now_ms(AR
 
 local function publish(sch, pub, instant, gen, envelope)
   local at = tonumber(instant)
-  local head = redis.call('HMGET', sch, 'hw', 'paused', 'floor', 'shut', 'paused_until', 'failures', 'gen', 'from')
+  local head = redis.call('HMGET', sch, 'hw', 'paused', 'floor', 'shut', 'paused_until', 'failures', 'gen', 'from',
+    'moved_to')
 
-  local recorded, closing = redis.call('HGET', pub, instant), nil
+  local recorded = redis.call('HGET', pub, instant)
   if recorded then
     local state, by, entry = string.match(recorded, '^(%a)|([^|]*)|?(.*)$')
     if state == 'p' then
       return { by == token and 'published' or 'duplicate', entry }
     end
-    closing = recorded
-  elseif is_under(head[4], at) then
+  end
+  if head[9] then
+    return { 'moved', head[9] }
+  end
+  local closing = recorded
+  if not recorded and is_under(head[4], at) then
     local _, value = range_over(pub, at)
     closing = value
   end

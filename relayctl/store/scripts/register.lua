@@ -6,7 +6,7 @@
 --       4 generation that the caller held (0: none)   5 name as app/schedule   6 now in ms, or ''
 -- Answers {verdict, gen, hash, spec, from ms, floor s, highest published s, paused s, paused until s, by whom, why,
 --       refused publications in a row, what was said of the last, last instant closed s, number of the last act of an
---       operator, acts that nobody has told of (JSON)},
+--       operator, acts that nobody has told of (JSON), former names, the name that it was moved to},
 --       empty text for what is absent; the verdict is
 --       created | unchanged | changed | removed | behind (somebody else's definition is in force) | absent
 -- Idempotent: the same definition again is `unchanged`. A tombstone expires after 30 days.
@@ -21,8 +21,9 @@ local it = {
 
 local function answer(verdict)
   local f = redis.call('HMGET', sch, 'gen', 'hash', 'spec', 'from', 'floor', 'hw', 'paused', 'paused_until',
-    'paused_by', 'paused_why', 'failures', 'last_error', 'shut', 'control', 'untold')
-  for i = 1, 15 do
+    'paused_by', 'paused_why', 'failures', 'last_error', 'shut', 'control', 'untold',
+    'moved_from', 'moved_to')
+  for i = 1, 17 do
     f[i] = f[i] or ''
   end
   return { verdict, unpack(f) }

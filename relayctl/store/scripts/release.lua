@@ -7,6 +7,7 @@
 --       6 records to keep   7 bundles to keep   8 how many apps, then for each: its name, its revision
 --       then for each schedule: app/schedule, hash of the definition ('tombstone' for a removal), spec (JSON),
 --       the generation in force that this builds on (0: none)
+--       then for each that goes on under another name: which of these is the old one, and which the new one, from 1
 -- Answers {published, serial, made at ms} (also to the same id again) | {moved, the serial in force} | {mode, the mode}
 --       | {unstaged} (the bundle is not there) | {changed, app/schedule} (another generation is in force)
 --       | {foreign, what} (a record that relayctl did not write)
@@ -15,6 +16,7 @@
 --@include time
 --@include change
 --@include definition
+--@include move
 local serial_key, records, pins, mode_key, bundles, staged = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local base, id, digest, text = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 local now = now_ms(ARGV[5])
@@ -82,12 +84,29 @@ redis.call('DEL', pins)
 for i = 0, apps - 1 do
   redis.call('HSET', pins, ARGV[FIRST_APP + 2 * i], ARGV[FIRST_APP + 2 * i + 1])
 end
-for key = FIRST_KEY, #KEYS, 2 do
+
+local function definition_at(key)
   local at = first_schedule + 2 * (key - FIRST_KEY)
-  define({
+  return {
     sch = KEYS[key], pub = KEYS[key + 1], all = KEYS[9], gone = KEYS[10], name = ARGV[at], hash = ARGV[at + 1],
     spec = ARGV[at + 2], now = now,
-  }, heads[key])
+  }
+end
+
+local is_carried = {}
+for at = first_schedule + 2 * (#KEYS - FIRST_KEY + 1), #ARGV, 2 do
+  local from, to = FIRST_KEY + 2 * (ARGV[at] - 1), FIRST_KEY + 2 * (ARGV[at + 1] - 1)
+  local new = definition_at(to)
+  carry(definition_at(from), new, KEYS[9], KEYS[10], now)
+  is_carried[from], is_carried[to] = true, true
+  if new.hash ~= heads[from][2] then
+    define(new, head_of(new.sch))
+  end
+end
+for key = FIRST_KEY, #KEYS, 2 do
+  if not is_carried[key] then
+    define(definition_at(key), heads[key])
+  end
 end
 -- Who does not hear of a change finds it with the next look at all, so a log that cannot be written spoils no release.
 if is_told_singly then
@@ -107,10 +126,8 @@ redis.call('SET', serial_key, serial)
 local kept = {}
 for i = serial - tonumber(ARGV[7]) + 1, serial do
   local record = i > 0 and redis.call('HGET', records, i)
-  if record then
-    local _, _, its_digest = made_of(record)
-    kept[its_digest] = true
-  end
+  local _, _, its_digest = made_of(record or '')
+  kept[its_digest or ''] = true
 end
 redis.call('ZREM', staged, digest)
 redis.call('ZREMRANGEBYSCORE', staged, '-inf', now - STAGED_MS)

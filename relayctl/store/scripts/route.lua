@@ -11,6 +11,7 @@
 --         and for a claim at once: token, descriptor (JSON text), revision
 -- Answers a list per entry: {'dropped'} | {'dead'} | {'exists'} | per invocation owed:
 --         claimed (attempt 1) | ready | obsolete | elsewhere (left ready) | waiting | skipped | coalesced
+--         | moved (its schedule has another name: nothing was done, the entry stays with its reader)
 -- Idempotent: an entry whose invocations exist is left as it is.
 --@include time
 --@include invocation
@@ -48,9 +49,10 @@ local function place(entry, inv, owed)
   local name, member = owed.app .. '|' .. owed.slot, entry.id .. '|' .. owed.slot
   local sch = owed.sch > 0 and KEYS[owed.sch] or ''
   local answer, more = 'ready', nil
-  if is_obsolete(sch, false) then
+  local lapse = lapsed(sch, false)
+  if lapse then
     -- Also without a claim: where the schedule is gone, nobody may be left who would look for it.
-    answer = 'obsolete'
+    answer = lapse
   elseif owed.token then
     answer, more = admit({
       inv = inv, sch = sch, pins = pins, leases = leases, ready = ready, ready_app = KEYS[owed.ready], app = owed.app,
@@ -116,6 +118,11 @@ local function route(entry)
   local answers = {}
   for i, owed in ipairs(entry.owed) do
     answers[i] = place(entry, inv, owed)
+  end
+  if answers[1] == 'moved' then
+    -- What a schedule owes is one invocation; the reader comes again with the one that its new name owes.
+    redis.call('DEL', inv)
+    held[#held] = nil
   end
   return answers
 end

@@ -107,6 +107,7 @@ STEPS = [
          lambda it, claim: it.desk.end(claim, "failed", is_retryable=False)[0], EndVerdict.AGAIN),
     Step("finish", lambda it: it.claimed(),
          lambda it, claim: it.desk.invocations.release([claim], T0_MS + 5), None),
+    Step("finish", lambda it: it.claimed(), lambda it, claim: it.desk.end(claim, "released")[0], EndVerdict.RELEASED),
     Step("forget", idle_consumer, lambda it, _: it.desk.fleet.forget_consumers(idle_ms=0), None),
     Step("discard", lambda it: it.letter(), lambda it, letter: it.letters.remove(letter)[0], LetterVerdict.GONE),
     Step("replay", lambda it: it.letter(), lambda it, letter: it.letters.replay(letter)[0], LetterVerdict.RUNNING),

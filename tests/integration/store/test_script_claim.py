@@ -11,8 +11,9 @@ import pytest
 from support.storedesk import APP, HANDLER, LEASE_MS, SCHEDULE, T0, T0_MS, Desk, check_indexes, descriptor
 
 from relayctl.core.lifecycle import Claim, Kind
+from relayctl.errors import BrokerRefused
 from relayctl.store.connect import connect
-from relayctl.store.invocations import ClaimRefusal
+from relayctl.store.invocations import Bid, ClaimRefusal
 
 if TYPE_CHECKING:
     from support.broker import PrivateBroker
@@ -182,3 +183,34 @@ def test_racing_claims_have_one_winner_each(desk: Desk, broker: PrivateBroker, w
         won = [message for mine in pool.map(race, [f"t{n}" for n in range(workers)]) for message in mine]
     assert sorted(won) == sorted(messages)
     assert all((desk.state(message) or ())[1] == 1 for message in messages)
+
+
+def bid(desk: Desk, bid: Bid) -> list[object]:
+    # A turn goes by the server's time, before which all of it was due.
+    for item in bid.wanted:
+        desk.client.zadd(desk.keys.ready_of(APP), {f"{item.message}|{HANDLER}": 1}, xx=True)
+    [answers] = desk.invocations.turn([], [bid], {}, lease_ms=LEASE_MS, due_ms=T0_MS).bids
+    return [answer.token if isinstance(answer, Claim) else answer for answer in answers]
+
+
+def test_of_more_than_there_are_places_the_first_that_are_there_are_granted(desk: Desk) -> None:
+    messages = [desk.enter((APP, HANDLER)) for _ in range(4)]
+    desk.end(desk.claimed(messages[0], token="peer"))
+    wanted = [desk.wanted(message, token=f"t{number}") for number, message in enumerate(messages)]
+    granted = [ClaimRefusal.TAKEN, "t1", "t2", ClaimRefusal.LEFT]
+    assert bid(desk, Bid(wanted, 2)) == granted
+    assert desk.state(messages[3]) == ("ready", 0, "")
+    # The answer was lost, and what a peer had is there again: it may not cost a place that was granted behind it.
+    desk.client.hset(desk.keys.invocations(messages[0]), f"s:{APP}|{HANDLER}", "ready|1|")
+    assert bid(desk, Bid(wanted, 2, is_again=True)) == [ClaimRefusal.LEFT, "t1", "t2", ClaimRefusal.LEFT]
+    assert [desk.state(message)[1] for message in messages[1:3]] == [1, 1], "nothing is charged twice"  # type: ignore[index]
+
+
+def test_one_that_stops_the_step_holds_up_no_other_of_its_bid(desk: Desk) -> None:
+    messages = [desk.enter((APP, HANDLER)) for _ in range(3)]
+    desk.client.delete(desk.keys.invocations(messages[1]))
+    desk.client.set(desk.keys.invocations(messages[1]), "of another type")
+    wanted = [desk.wanted(message, token=f"t{number}") for number, message in enumerate(messages)]
+    first, second, third = bid(desk, Bid(wanted, 2))
+    assert (first, third) == ("t0", "t2")
+    assert isinstance(second, BrokerRefused)

@@ -79,12 +79,16 @@ def test_release_gives_the_attempt_back_uncharged(desk: Desk) -> None:
     message = desk.enter((APP, HANDLER))
     claim = desk.claimed(message)
     desk.invocations.release([claim], T0_MS + 5)
-    assert desk.state(message) == ("ready", 0, "")
+    assert desk.state(message) == ("ready", 0, claim.token)
     assert desk.invocations.expired(T0_MS * 2) == []
     before = desk.contents()
-    assert desk.end(claim, "released") == (EndVerdict.LOST, None), "it is nobody's now"
+    assert desk.end(claim, "released") == (EndVerdict.RELEASED, None), "the same again hears the same"
+    assert desk.end(claim) == (EndVerdict.LOST, None), "it is nobody's now"
     assert desk.contents() == before
     assert desk.claimed(message, token="t2", now_ms=T0_MS + 5).attempt == 1
+    before = desk.contents()
+    assert desk.end(claim, "released") == (EndVerdict.LOST, None), "it is somebody else's now"
+    assert desk.contents() == before
 
 
 def test_a_stale_claimer_overwrites_nothing(desk: Desk) -> None:

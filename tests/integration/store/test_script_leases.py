@@ -130,3 +130,13 @@ def test_due_and_ended_work_of_a_deleted_stream_still_runs(desk: Desk) -> None:
     assert desk.end(second) == (EndVerdict.ENDED, None)
     assert len(desk.history(handler=HANDLER)) == 2
     assert desk.claim(leased, now_ms=ENDED_MS) is ClaimRefusal.TAKEN
+
+
+def test_all_leases_are_seen_however_many_there_are(desk: Desk) -> None:
+    message = desk.enter((APP, HANDLER))
+    claim = desk.claimed(message)
+    others = {f"{APP}|{number}-0|{HANDLER}": T0_MS for number in range(10_500)}
+    desk.client.zadd(desk.keys.leases, others)
+    leases = desk.invocations.leases()
+    assert len(leases) == 10_501
+    assert leases[APP, message, claim.slot] == ENDED_MS, "the one that ends last"

@@ -10,7 +10,7 @@ from support.storedesk import APP, SCHEDULE, T0_MS
 
 from relayctl.core.definition import TOMBSTONE
 from relayctl.core.release import KEPT_BUNDLES, KEPT_RELEASES, Draft
-from relayctl.errors import ModeConflict
+from relayctl.errors import BrokerRefused, ModeConflict
 from relayctl.store.keys import Keys
 from relayctl.store.releases import LEASE_MS, Answer, Definition, Releases, ReleaseVerdict
 
@@ -180,6 +180,28 @@ def test_the_last_hundred_records_are_kept(releases: Releases) -> None:
         publish(releases, base)
     assert [release.serial for release in releases.all()] == list(range(KEPT_RELEASES + 2, 2, -1))
     assert releases.get(2) is None
+
+
+def test_a_record_that_is_none_stops_no_later_release(redis_client: redis.Redis, releases: Releases) -> None:
+    publish(releases, 0, digest="d0")
+    publish(releases, 1, digest="d1")
+    for field, text in (("1", "no record"), ("x", "1|a|b|{}"), ("7", "1|a|b|[]"), ("8", "1|a|b|{}")):
+        redis_client.hset("{relay}:releases", field, text)
+    with pytest.raises(BrokerRefused, match="release 1 is nothing that relayctl wrote"):
+        releases.get(1)
+    assert publish(releases, 2, digest="d2").verdict is ReleaseVerdict.PUBLISHED
+    assert [each.serial for each in releases.all()] == [3, 2]
+    assert releases.kept_bundles() == {"d1", "d2"}
+    redis_client.hset("{relay}:releases", "3", "no record")
+    releases.set_mode("pull", "push")
+    releases.set_mode("push", "pull")
+    assert releases.pins() == {}
+
+
+def test_a_bundle_that_is_staged_again_replaces_what_bears_its_name(releases: Releases) -> None:
+    releases.stage("d1", b"damaged")
+    releases.stage("d1", b"whole")
+    assert releases.bundle("d1") == b"whole"
 
 
 def test_what_is_on_its_way_stays_for_an_hour(redis_client: redis.Redis, releases: Releases) -> None:

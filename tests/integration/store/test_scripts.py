@@ -41,7 +41,7 @@ from relayctl.store.stranded import Stranded, Strandings
 from relayctl.store.stream import Entry, OwedInvocation, RouteOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import redis
     from support.broker import PrivateBroker
@@ -109,6 +109,7 @@ def nobody_can_run(desk: Desk) -> None:
     item = Stranded(app=APP, message=desk.enter((APP, HANDLER)), slot=Slot(HANDLER))
     for now_ms in (T0_MS, T0_MS + 10, T0_MS + 10):
         strandings.abandon([item], by="w1", after_ms=10, now_ms=now_ms)
+    strandings.move(strandings.marks(), 1000)
     strandings.clear(list(strandings.marks()))
     [letter] = DeadLetters(desk.client, desk.keys).newest(LetterFilter(reason="unavailable"), 10)
     DeadLetters(desk.client, desk.keys).remove(letter.id)
@@ -194,9 +195,9 @@ class _DeclaredOnly:
         self.limited.script_load(source(name))
         return self.limited.evalsha(digest(name), len(keys), *keys, *args)
 
-    def run_many(self, name: str, runs: Sequence[Any], *, then: Any = ()) -> list[Any]:
+    def run_all(self, runs: Iterable[Any], *, then: Any = ()) -> list[Any]:
         assert then == ()
-        return [self.run(name, keys, args) for keys, args in runs]
+        return [self.run(*run) for run in runs]
 
 
 @pytest.fixture
@@ -215,7 +216,7 @@ def test_scripts_touch_no_key_they_do_not_declare(
     desk: Desk, declared_only: _DeclaredOnly, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Scripts, "run", lambda _self, *args: declared_only.run(*args))
-    monkeypatch.setattr(Scripts, "run_many", lambda _self, *args, **how: declared_only.run_many(*args, **how))
+    monkeypatch.setattr(Scripts, "run_all", lambda _self, *args, **how: declared_only.run_all(*args, **how))
     live_through_a_day(desk)
     assert declared_only.seen >= {
         "abandon", "audit", "beat", "claim", "close", "discard", "expire", "finish", "forget", "output", "pause", "publish", "register",

@@ -23,6 +23,7 @@ EXPECTED = {
     "BrokerUnsuitable": 3,
     "BrokerDamaged": 3, "NoBroker": 3, "StateBusy": 6, "Refused": 7, "ModeConflict": 7, "StalePlan": 5,
     "NotConverged": 8, "WorkerUnreachable": 3, "ConnectionLost": 3, "RequestRejected": 3, "NewerFormat": 3,
+    "BundleDamaged": 3, "SourceUnavailable": 3, "RegistrationConflict": 7, "RegistryChanged": 5,
 }  # fmt: skip
 
 

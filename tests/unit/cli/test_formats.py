@@ -18,6 +18,8 @@ COMMANDS = {
     "explain": ("explain", "@daily"),
     "simulate": ("simulate",),
     "plan": ("plan",),
+    "apply": ("apply", "--yes"),
+    "rollback": ("rollback", "1", "--yes"),
     "invoke": ("invoke", "hello/every-minute", "--local"),
     "secret": ("secret", "ls"),
     "logs": ("logs", "app/name"),

@@ -45,7 +45,7 @@ def test_remarks_on_directories_do_not_count_as_files(tree: Path, capsys: pytest
     (tree / "apps/notes").mkdir()
     (tree / "apps/notes/todo.txt").write_text("later\n")
     out, _ = said(capsys, "validate", "--strict", code=0)
-    assert "2 remarks (1 file, 1 schedule" in out
+    assert "4 remarks (1 file, 1 schedule" in out
 
 
 def test_a_week_is_drawn_whole(capsys: pytest.CaptureFixture[str]) -> None:
