@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from relayctl.core.duration import DurationError, format_duration, parse_duration
+from relayctl.core.interval import parse_interval
 from relayctl.core.names import why_not_a_name
 from relayctl.errors import UsageError
+from relayctl.settingsfile import Entry, closest, entries_of
 
 CONFIG_FILE = "relayctl.toml"
 CONFIG_VARIABLE = "RELAYCTL_CONFIG"
 COMPLETION_VARIABLE = "_RELAYCTL_COMPLETE"
-_RESYNC_BOUNDS = (timedelta(seconds=1), timedelta(days=1))
+_INTERVAL_BOUNDS = (timedelta(seconds=1), timedelta(days=1))
 
 
 class Origin(Enum):
@@ -58,6 +60,8 @@ class Setting:
     show: Callable[[Any], str] = str
     absent: str = ""
     is_shared: bool = False
+    is_switch: bool = False
+    """Whether its flag stands alone, and means yes."""
 
     @property
     def variable(self) -> str:
@@ -74,12 +78,21 @@ class Settings:
     redis_url: str | None
     namespace: str
     secrets_dir: Path | None
+    git: str | None
+    git_ref: str
+    git_path: str
+    git_interval: timedelta | None
+    git_token_file: Path | None
+    webhook_secret_file: Path | None
     resync_interval: timedelta | None
     debounce: timedelta
     drain: timedelta
     http: str | None
     max_timeout: timedelta
+    no_build: bool
+    build_timeout: timedelta
     max_event_bytes: int
+    max_bundle_bytes: int
     catch_up_horizon: timedelta
     min_replica_acks: int
     keep_outputs: int
@@ -108,15 +121,15 @@ class Terminal:
 def load(flags: Mapping[str, str], *, config: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
     """The settings in force; `flags` holds only what was given on the command line, by key."""
     environ = os.environ if environ is None else environ
-    file, texts = _config_texts(config, environ)
+    file, entries = _config_entries(config, environ)
     values: dict[str, Any] = {}
     origins: dict[str, Origin] = {}
     warnings: list[str] = []
     for setting in SETTINGS.values():
-        text, origin = _choose(setting, flags, environ, texts)
-        value = None if text is None else _parsed(setting, text, origin, file)
+        text, origin = _choose(setting, flags, environ, entries)
+        value = None if text is None else _parsed(setting, text, origin, entries)
         if isinstance(value, Lenient):
-            warnings.append(f"{_origin_name(setting, origin, file)}: {value.warning}")
+            warnings.append(f"{_origin_name(setting, origin, entries)}: {value.warning}")
             value = value.value
         values[setting.key], origins[setting.key] = value, origin
     if values["state_dir"] is None:
@@ -136,6 +149,11 @@ def terminal(environ: Mapping[str, str] | None = None) -> Terminal:
     )
 
 
+def own_environ() -> Mapping[str, str]:
+    """The environment of this process, for programs that are started with a part of it."""
+    return os.environ
+
+
 def is_completing() -> bool:
     """Whether a shell called the program for completions and not for a command."""
     return bool(os.environ.get(COMPLETION_VARIABLE))
@@ -144,83 +162,48 @@ def is_completing() -> bool:
 def mask_url(text: str) -> str:
     """A URL without its passwords, also where one holds characters that should have been percent-encoded."""
     text = re.sub(r"(?<=://)([^/@:]*):.*@", r"\1:***@", text)
-    return re.sub(r"([?&][^=&]*(?:password|token|secret)=)[^&]*", r"\1***", text, flags=re.IGNORECASE)
+    return re.sub(r"([?&][^=?&]*(?:password|token|secret)=)[^&]*", r"\1***", text, flags=re.IGNORECASE)
 
 
 def _choose(
-    setting: Setting, flags: Mapping[str, str], environ: Mapping[str, str], texts: Mapping[str, str]
+    setting: Setting, flags: Mapping[str, str], environ: Mapping[str, str], entries: Mapping[str, Entry]
 ) -> tuple[str | None, Origin]:
     if setting.key in flags:
         return flags[setting.key], Origin.FLAG
     # An empty variable is how a container file says "not set".
     if environ.get(setting.variable):
         return environ[setting.variable], Origin.VARIABLE
-    if setting.key in texts:
-        return texts[setting.key], Origin.FILE
+    if setting.key in entries:
+        return entries[setting.key].text, Origin.FILE
     return setting.default, Origin.DEFAULT
 
 
-def _parsed(setting: Setting, text: str, origin: Origin, file: Path | None) -> Any:
+def _parsed(setting: Setting, text: str, origin: Origin, entries: Mapping[str, Entry]) -> Any:
     try:
         return setting.parse(text)
     except ValueError as error:
         raise UsageError(
-            f"{_origin_name(setting, origin, file)}: {error}", help=f"{setting.key}: {setting.help}"
+            f"{_origin_name(setting, origin, entries)}: {error}", help=f"{setting.key}: {setting.help}"
         ) from None
 
 
-def _origin_name(setting: Setting, origin: Origin, file: Path | None) -> str:
+def _origin_name(setting: Setting, origin: Origin, entries: Mapping[str, Entry]) -> str:
     if origin is Origin.FLAG:
         return setting.flag or setting.key
     if origin is Origin.VARIABLE:
         return setting.variable
-    return f"{file}: {setting.key}" if origin is Origin.FILE else f"default of {setting.key}"
+    return f"{entries[setting.key].place}: {setting.key}" if origin is Origin.FILE else f"default of {setting.key}"
 
 
-def _config_texts(config: Path | None, environ: Mapping[str, str]) -> tuple[Path | None, dict[str, str]]:
+def _config_entries(config: Path | None, environ: Mapping[str, str]) -> tuple[Path | None, Mapping[str, Entry]]:
     named = config or (Path(environ[CONFIG_VARIABLE]) if environ.get(CONFIG_VARIABLE) else None)
     file = named or Path(CONFIG_FILE)
-    import tomllib
-
-    try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        if named is None:
-            return None, {}
-        raise UsageError(
-            f"{file}: no such file", help=f"create it, or leave out --config and {CONFIG_VARIABLE}"
-        ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file}: cannot be read: {_reason(error)}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{file}: not valid TOML: {_toml_reason(error)}") from None
-    return file, {key: _toml_text(file, key, value) for key, value in document.items()}
-
-
-def _toml_reason(error: ValueError) -> str:
-    # The parser's words can repeat a piece of the file, so only the place is kept.
-    place = re.search(r"\(at ([^)]*)\)", str(error))
-    return f"at {place.group(1)}" if place else "it does not parse"
-
-
-def _toml_text(file: Path, key: str, value: object) -> str:
-    if key not in SETTINGS:
-        close = _closest(key, SETTINGS)
-        hint = f'did you mean "{close}"?' if close else f"known keys: {', '.join(SETTINGS)}"
-        raise UsageError(f'{file}: unknown key "{key}"', help=hint)
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise UsageError(f"{file}: {key}: expected a string or a number, found {type(value).__name__}")
-    return str(value)
-
-
-def _closest(text: str, known: Iterable[str]) -> str | None:
-    from difflib import get_close_matches
-
-    return next(iter(get_close_matches(text, list(known), n=1)), None)
-
-
-def _reason(error: OSError | UnicodeDecodeError) -> str:
-    return (error.strerror or "unknown error").lower() if isinstance(error, OSError) else "it is not UTF-8"
+    entries = entries_of(file, {key: setting.is_switch for key, setting in SETTINGS.items()})
+    if entries is not None:
+        return file, entries
+    if named is None:
+        return None, {}
+    raise UsageError(f"{file}: no such file", help=f"create it, or leave out --config and {CONFIG_VARIABLE}")
 
 
 def _is_unicode(environ: Mapping[str, str]) -> bool:
@@ -234,8 +217,11 @@ def _is_unicode(environ: Mapping[str, str]) -> bool:
 
 def _shown(text: str) -> str:
     """A bad value for an error message, unless it could hold a credential."""
-    is_suspicious = "://" in text or "@" in text or len(text) > 40 or not text.isprintable()
-    return "the value" if is_suspicious else f'"{text}"'
+    return "the value" if _is_suspicious(text) else f'"{text}"'
+
+
+def _is_suspicious(text: str) -> bool:
+    return "://" in text or "@" in text or len(text) > 40 or not text.isprintable()
 
 
 def _path(text: str) -> Path:
@@ -245,6 +231,17 @@ def _path(text: str) -> Path:
         return Path(text).expanduser()
     except RuntimeError:
         raise ValueError(f"there is no home directory for {_shown(text)}") from None
+
+
+def _text(text: str) -> str:
+    # What it means is said where it is used, and never repeated: a URL may hold a password.
+    if not text.strip() or "\0" in text:
+        raise ValueError("expected a text")
+    return text
+
+
+def _without_user(url: str) -> str:
+    return re.sub(r"(?<=://).*@", "", mask_url(url))
 
 
 def _namespace(text: str) -> str:
@@ -295,10 +292,19 @@ def _count(low: int, high: int) -> Callable[[str], int]:
     return parse
 
 
+def _switch(text: str) -> bool:
+    word = text.strip().lower()
+    if word in {"1", "true", "yes", "on"}:
+        return True
+    if word in {"0", "false", "no", "off"}:
+        return False
+    raise ValueError(f"expected true or false, found {_shown(text)}")
+
+
 def _choice(*allowed: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in allowed:
-            close = _closest(text, allowed)
+            close = closest(text, allowed)
             hint = f'; did you mean "{close}"?' if close else ""
             raise ValueError(f"expected one of {', '.join(allowed)}, found {_shown(text)}{hint}")
         return text
@@ -308,30 +314,23 @@ def _choice(*allowed: str) -> Callable[[str], str]:
 
 def parse_resync(text: str) -> timedelta | Lenient | None:
     """The interval of the periodic pass: None for `off` and zero (demands only); a typo warns and keeps the default."""
-    default = parse_duration(_RESYNC_DEFAULT)
-    word = text.strip().lower()
-    if word in {"off", "disabled", "0"}:
-        return None
-    try:
-        value = parse_duration(word.removeprefix("-"))
-    except DurationError:
-        return Lenient(default, f"{_shown(text)} is not an interval; every {_RESYNC_DEFAULT} is used")
-    if value == timedelta(0):
-        return None
-    if word.startswith("-"):
-        return Lenient(default, f"{_shown(text)} is negative; every {_RESYNC_DEFAULT} is used")
-    low, high = _RESYNC_BOUNDS
-    if low <= value <= high:
-        return value
-    bound = min(max(value, low), high)
-    return Lenient(
-        bound,
-        f"{_shown(text)} is not within {format_duration(low)} and {format_duration(high)}, "
-        f"{format_duration(bound)} is used",
-    )
+    return _interval(text, _RESYNC_DEFAULT)
+
+
+def parse_git_interval(text: str) -> timedelta | Lenient | None:
+    """The same for fetching."""
+    return _interval(text, _GIT_DEFAULT)
+
+
+def _interval(text: str, usual: str) -> timedelta | Lenient | None:
+    low, high = _INTERVAL_BOUNDS
+    default = parse_duration(usual)
+    found = parse_interval(text, default=default, low=low, high=high, is_redacted=_is_suspicious(text))
+    return Lenient(found.every, found.warning) if found.warning else found.every
 
 
 _RESYNC_DEFAULT = "30s"
+_GIT_DEFAULT = "60s"
 _ROWS = (
     Setting(key="apps", flag="--apps", default="apps", parse=_path, metavar="DIR", is_shared=True,
             help="directory with one folder per app"),
@@ -347,6 +346,19 @@ _ROWS = (
             metavar="WHEN", is_shared=True, help="colour: auto, always or never"),
     Setting(key="secrets_dir", flag="--secrets-dir", default=None, parse=_path, metavar="DIR",
             help="directory with one file per secret reference, asked before the local store"),
+    Setting(key="git", flag="--git", default=None, parse=_text, metavar="URL", show=_without_user,
+            help="git repository to take the apps from, in place of a directory"),
+    Setting(key="git_ref", flag="--ref", default="main", parse=_text, metavar="REF", show=mask_url,
+            help="branch, tag or commit of --git to follow"),
+    Setting(key="git_path", flag="--path", default="apps", parse=_text, metavar="DIR", show=mask_url,
+            help="folder of the apps in that repository; . for all of it"),
+    Setting(key="git_interval", flag="--git-interval", default=_GIT_DEFAULT, parse=parse_git_interval,
+            metavar="INTERVAL", show=format_duration, absent="off",
+            help="how often it is fetched; off for demands only"),
+    Setting(key="git_token_file", flag="--git-token-file", default=None, parse=_path, metavar="FILE",
+            help="file with a token for that repository, where git's own means do not let it in"),
+    Setting(key="webhook_secret_file", flag="--webhook-secret-file", default=None, parse=_path, metavar="FILE",
+            help="file with the secret that signs demands at POST /hooks/git (needs --http)"),
     Setting(key="resync_interval", flag="--resync", default=_RESYNC_DEFAULT, parse=parse_resync, metavar="INTERVAL",
             show=format_duration, absent="off", help="how often the whole tree is compared; off for demands only"),
     Setting(key="debounce", flag="--debounce", default="50ms", parse=_duration, metavar="DURATION",
@@ -357,8 +369,16 @@ _ROWS = (
             help="address for metrics and probes, such as 127.0.0.1:9100"),
     Setting(key="max_timeout", flag="--max-timeout", default="1h", parse=_positive_duration, metavar="DURATION",
             show=format_duration, help="cap on every handler's timeout"),
+    Setting(key="no_build", flag="--no-build", default="false", parse=_switch, metavar="true|false", is_switch=True,
+            show=lambda value: str(value).lower(),
+            help="build no environments: every app runs on what the worker runs on"),
+    Setting(key="build_timeout", flag="--build-timeout", default="10m", parse=_positive_duration, metavar="DURATION",
+            show=format_duration, help="how long building an app's environment may take"),
     Setting(key="max_event_bytes", flag="--max-event-bytes", default="262144", parse=_count(1024, 64 * 1024 * 1024),
             metavar="N", help="largest event that is accepted, in bytes"),
+    Setting(key="max_bundle_bytes", flag="--max-bundle-bytes", default="8388608",
+            parse=_count(64 * 1024, 256 * 1024 * 1024), metavar="N",
+            help="largest release, packed, that is published or taken, in bytes"),
     Setting(key="catch_up_horizon", flag="--catch-up-horizon", default="24h", parse=_duration, metavar="DURATION",
             show=format_duration, help="how far back a missed firing is still caught up"),
     Setting(key="min_replica_acks", flag="--min-replica-acks", default="0", parse=_count(0, 16), metavar="N",

@@ -6,6 +6,7 @@ No command's logic lives here. Help comes from one static table, so that `--help
 from __future__ import annotations
 
 import importlib
+import keyword
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -35,6 +36,10 @@ VERBS: Mapping[str, str] = {
     "explain": "Say what a cron expression means and when it fires.",
     "simulate": "Show what would fire in a window of time.",
     "plan": "Show what the templates would change in what runs.",
+    "apply": "Publish the templates here as a release.",
+    "releases": "List what was applied, the newest first, or show one release in full.",
+    "rollback": "Put an earlier release's files and definitions in force again.",
+    "mode": "Show how this namespace gets its desired state, or change that.",
     "status": "Show the live fleet: what is in sync, what is healthy, and who runs it.",
     "history": "Show how firings and event runs ended.",
     "why": "Say what became of a firing.",
@@ -44,13 +49,14 @@ VERBS: Mapping[str, str] = {
     "trigger": "Run a schedule now.",
     "dlq": "Look at the dead letters, replay or remove them.",
     "outbox": "Show what this machine could not publish yet.",
-    "serve": "Run a worker on a directory of apps until told to stop.",
+    "serve": "Run a worker on a directory, a repository or releases until told to stop.",
     "reconcile": "Make the workers here look at their apps now.",
     "health": "Ask the workers here whether scheduling is sound.",
     "emit": "Append an event to the stream.",
     "invoke": "Run a handler once.",
     "secret": "Keep values of secret references on this machine.",
-    "schema": "Print the template's JSON Schema, or check it.",
+    "import": "Turn a crontab, CronJobs or a workflow into an app.",
+    "schema": "Print the JSON Schema of templates or settings, or check one.",
     "config": "Show the settings in force and where they come from.",
     "completion": "Print a shell's completion script.",
     "version": "Print versions.",
@@ -184,8 +190,13 @@ def _complete(tree: Verbs) -> NoReturn:
     sys.exit(Code.OK)
 
 
+def module_of(verb: str) -> str:
+    """Where a verb is at home: the module of its name, with a line under it where that is a word of the language."""
+    return f"relayctl.cli.{verb}_" if keyword.iskeyword(verb) else f"relayctl.cli.{verb}"
+
+
 def _load(verb: str) -> Any:
-    module = importlib.import_module(f"relayctl.cli.{verb}")
+    module = importlib.import_module(module_of(verb))
     command = typer_main.get_command(module.app)
     command.name = verb
     if getattr(module, "TAKES_WORKER_SETTINGS", False):
@@ -209,7 +220,14 @@ def _terminate(_number: int, _frame: FrameType | None) -> None:
 
 
 def _flushed(code: int) -> int:
-    sys.stdout.flush()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if code == Code.OK:
+            exits.complain(f"error: the output cannot be written: {(error.strerror or 'unknown error').lower()}")
+            return Code.FAILURE
     return code
 
 

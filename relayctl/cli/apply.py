@@ -29,9 +29,7 @@ def apply(
         str, typer.Option("--lock-timeout", metavar="DURATION", help="how long to wait for another apply")
     ] = "30s",
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="wait until every live worker has it")] = True,
-    timeout: Annotated[
-        str, typer.Option("--timeout", metavar="DURATION", help="how long to wait for them")
-    ] = "60s",
+    timeout: Annotated[str, typer.Option("--timeout", metavar="DURATION", help="how long to wait for them")] = "60s",
     message: Annotated[str, typer.Option("--message", metavar="TEXT", help="why; releases shows it")] = "",
 ) -> None:
     """Publish the templates here as a release.

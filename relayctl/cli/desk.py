@@ -57,7 +57,7 @@ class Desk:
     def settings(self) -> settings.Settings:
         """The settings in force; their warnings are printed once."""
         config = self._given.get("config")
-        flags = {key: value for key, value in self._given.items() if key in settings.SETTINGS}
+        flags = {key: str(value) for key, value in self._given.items() if key in settings.SETTINGS}
         found = settings.load(flags, config=Path(config) if config else None)
         for warning in found.warnings:
             self.remark(f"warning: {warning}")
@@ -123,6 +123,18 @@ class Desk:
             _print(text if self.look.is_unicode else _plain(text, is_json=wanted.startswith("json")))
 
 
+def write_private(path: Path, text: str) -> None:
+    """Write a file that its owner alone may read, as a whole or not at all; FileFailure where it cannot be written."""
+    try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(text.encode())
+        else:
+            # What a link leads to is replaced, and the link stays.
+            _replace_file(Path(os.path.realpath(path)), text.encode(), mode=0o600)
+    except OSError as error:
+        raise FileFailure(f"{path}: cannot be written: {(error.strerror or 'unknown error').lower()}") from None
+
+
 def _there(names: list[str]) -> str:
     return f"there is only {names[0]}" if len(names) == 1 else f"there are {', '.join(names)}"
 
@@ -133,8 +145,13 @@ def to_json(value: Any) -> str:
 
 
 def _print(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise FileFailure(f"the output cannot be written: {(error.strerror or 'unknown error').lower()}") from None
 
 
 def _plain(text: str, *, is_json: bool) -> str:
@@ -158,19 +175,19 @@ def _write_file(path: Path, text: str) -> None:
         if path.is_symlink() or (path.exists() and not path.is_file()):
             path.write_bytes(data)
         else:
-            _replace_file(path, data)
+            _replace_file(path, data, mode=0o666 & ~_umask())
     except OSError as error:
         raise FileFailure(f"{path}: cannot be written: {(error.strerror or 'unknown error').lower()}") from None
 
 
-def _replace_file(path: Path, data: bytes) -> None:
+def _replace_file(path: Path, data: bytes, *, mode: int) -> None:
     import tempfile
 
     handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-        Path(draft).chmod(0o666 & ~_umask())
+        Path(draft).chmod(mode)
         Path(draft).replace(path)
     except BaseException:
         Path(draft).unlink(missing_ok=True)

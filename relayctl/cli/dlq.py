@@ -38,7 +38,6 @@ def list_letters(
     from relayctl.cli.fleet import place_of
     from relayctl.cli.when import parse_instant
     from relayctl.core.deadletter import LetterFilter
-    from relayctl.host.clock import SystemClock
     from relayctl.render import dlq as render
 
     desk = Desk(context)
@@ -48,7 +47,7 @@ def list_letters(
         reason=reason,
         since=None if since is None else parse_instant(since, desk.now()),
     )
-    letters, total, evicted = api.dead_letters(place_of(desk.settings), SystemClock(), wanted, limit=limit)
+    letters, total, evicted = api.dead_letters(place_of(desk.settings), wanted, limit=limit)
     desk.deliver({
         "text": lambda: harmless(
             render.text(letters, desk.now(), total=total, evicted=evicted, width=desk.look.width)

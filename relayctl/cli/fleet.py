@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from relayctl.api import Place
+    from relayctl.api import Observation, Place
     from relayctl.cli.desk import Desk
     from relayctl.settings import Settings
 
@@ -20,6 +20,22 @@ def place_of(settings: Settings) -> Place:
         namespace=settings.namespace,
         min_replica_acks=settings.min_replica_acks,
     )
+
+
+def running_of(observation: Observation | None, namespace: str) -> str:
+    """What runs there, for the head of a plan; None where there is no broker."""
+    from relayctl.render.status import running_words
+
+    if observation is None:
+        return running_words(None, None, namespace)
+    words = running_words(
+        len(observation.workers),
+        observation.mode,
+        observation.namespace,
+        observation.release,
+        observation.on_release,
+    )
+    return " · ".join((words, *(f"of a newer relayctl: {newer}" for newer in observation.newer)))
 
 
 def asked_of(context: Any, target: str) -> tuple[Desk, Place, str, str]:

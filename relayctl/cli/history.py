@@ -28,14 +28,13 @@ def history(
     from relayctl.cli.fleet import place_of
     from relayctl.cli.tree import split_target
     from relayctl.errors import UsageError
-    from relayctl.host.clock import SystemClock
     from relayctl.render import history as render
 
     name, wanted = split_target(target)
     if not wanted:
         raise UsageError(f'not a schedule or handler: "{target}"', help="write APP/SCHEDULE or APP/HANDLER")
     desk = Desk(context)
-    found = api.history(place_of(desk.settings), SystemClock(), name, wanted, limit=limit + 1, failed_only=failed)
+    found = api.history(place_of(desk.settings), name, wanted, limit=limit + 1, failed_only=failed)
     shown = render.History(
         app=found.app,
         name=found.name,
@@ -44,6 +43,8 @@ def history(
         records=found.records[:limit],
         is_cut=len(found.records) > limit,
         newer=found.newer,
+        moved_from=["/".join(each) for each in found.moved_from],
+        moved_to="/".join(found.moved_to or ()),
     )
     desk.deliver({
         "text": lambda: harmless(render.text(shown, width=desk.look.width)),

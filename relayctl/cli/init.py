@@ -29,7 +29,7 @@ def init(
     """
     from relayctl.cli import scaffold
     from relayctl.cli.desk import Desk
-    from relayctl.cli.schemas import TEMPLATE, schema_text
+    from relayctl.templates.schema import TEMPLATE, schema_text
 
     desk = Desk(context)
     files = {**scaffold.APP, scaffold.SCHEMA_PATH: schema_text(TEMPLATE)}

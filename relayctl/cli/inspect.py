@@ -89,9 +89,9 @@ def _live(desk: Desk, apps: list[Loaded]) -> dict[Name, Live]:
     if observation is None:
         return {}
     now = clock.now()
-    plan = api.plan(api.Desired(apps=[(app, "") for app in valid]), observation, now=now)
+    plan = api.plan_of(api.Desired.of_apps(valid), observation, now=now)
     broken = {worker.id: worker.broken for worker in observation.workers}
-    return live_of(valid, observation.running, standings(observation.running, broken, now), plan)
+    return live_of(valid, observation.running, standings(observation.running, broken, now), plan, observation.release)
 
 
 def _deliver_detail(

@@ -69,7 +69,8 @@ def _run_here(desk: Desk, name: str, wanted: str, event: str | None, is_text: bo
     if trial is None:
         raise tree.unknown("schedule or handler", f"{name}/{wanted}", known)
     return trial_document(
-        trial, run_trial(trial, loaded.directory, desk.settings, lambda *line: _show(*line, is_text=is_text))
+        trial,
+        run_trial(trial, loaded.directory, desk.settings, lambda *line: _show(*line, is_text=is_text), desk.remark),
     )
 
 

@@ -79,12 +79,14 @@ def differences(found: Sequence[Change]) -> str:
 
 def told(found: Sequence[Change], verb: str) -> list[str]:
     """What was done, and which fixes were taken back."""
+    from relayctl.render.counting import counted
+
     fixed = [problem for change in found for problem in change.mended.fixed]
     files = sum(change.is_one for change in found)
     lines = []
     if fixed:
-        counted = sorted({problem.code for problem in fixed})
-        lines.append(f"{verb} {_plural(len(fixed), 'problem')} in {_plural(files, 'file')}: {', '.join(counted)}")
+        codes = sorted({problem.code for problem in fixed})
+        lines.append(f"{verb} {counted(len(fixed), 'problem')} in {counted(files, 'file')}: {', '.join(codes)}")
     for change in found:
         lines += [_taken_back(refusal) for refusal in change.mended.refused]
     return lines
@@ -92,11 +94,13 @@ def told(found: Sequence[Change], verb: str) -> list[str]:
 
 def told_of_comments(found: Sequence[Change]) -> list[str]:
     """What comments were written. What could not be silenced is still there to be read."""
+    from relayctl.render.counting import counted
+
     count = sum(len(change.mended.fixed) for change in found)
     if not count:
         return ["nothing here can be silenced by a comment"]
     files = sum(change.is_one for change in found)
-    return [f"wrote {_plural(count, 'comment')} in {_plural(files, 'file')}; put the reason behind each"]
+    return [f"wrote {counted(count, 'comment')} in {counted(files, 'file')}; put the reason behind each"]
 
 
 def _taken_back(refusal: Refusal) -> str:
@@ -109,7 +113,3 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise FileFailure(f"{path}: cannot be read: {(error.strerror or 'unknown error').lower()}") from None
-
-
-def _plural(count: int, word: str) -> str:
-    return f"{count:,} {word}{'' if count == 1 else 's'}"

@@ -27,7 +27,7 @@ def mode(
     until the next release, and workers that follow run the files of the last one there was; to pull, what a release
     bound workers to binds them no more.
     """
-    from relayctl.applying import release_desk
+    from relayctl.api.applying import release_desk
     from relayctl.cli.desk import Desk, to_json
     from relayctl.cli.fleet import place_of
     from relayctl.errors import UsageError

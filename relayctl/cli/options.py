@@ -17,9 +17,11 @@ FLAGS = "relayctl.flags"
 USUAL_FORMATS = ("text", "json")
 FORMATS: Mapping[str, tuple[str, ...]] = {
     "init": ("text",),
-    "validate": ("text", "concise", "json", "github"),
+    "validate": ("text", "concise", "json", "sarif", "github", "gitlab", "junit", "markdown"),
     "rule": ("text", "json", "markdown"),
     "plan": ("text", "json", "jsonl", "markdown"),
+    "apply": ("text", "json", "jsonl"),
+    "rollback": ("text", "json", "jsonl"),
     "logs": ("text", "json", "jsonl"),
     "schema": ("json",),
     "config": ("text", "json", "markdown"),
@@ -67,6 +69,8 @@ def version_option() -> TyperOption:
 
 def setting_option(row: Setting) -> TyperOption:
     """A row of the settings table as an option; its text is parsed later, with all sources known."""
+    if row.is_switch:
+        return _option(row.key, [row.flag or ""], row.help, is_flag=True)
     help_text = row.help if row.default in {None, "auto"} else f"{row.help} [{row.default}]"
     return _option(row.key, [row.flag or ""], help_text, metavar=row.metavar)
 

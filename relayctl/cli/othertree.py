@@ -50,7 +50,7 @@ def read_other(apps: Path, against: str, *, now: datetime, horizon: timedelta) -
 def _other(tree: DescribedTree, name: str, more: str) -> OtherTree:
     from relayctl import api
     from relayctl.errors import FileFailure
-    from relayctl.render.status import counted
+    from relayctl.render.counting import counted
 
     if tree.trouble is not None:
         raise FileFailure(f"{name}: {tree.trouble}")

@@ -34,14 +34,12 @@ def pause(
     from relayctl.cli.fleet import asked_of, warn_unreplicated
     from relayctl.cli.when import parse_instant
     from relayctl.errors import UsageError
-    from relayctl.host.clock import SystemClock
-    from relayctl.host.operator import operator
 
     desk, place, name, schedule = asked_of(context, target)
     if len(reason) > _LONGEST_REASON or not reason.isprintable():
         raise UsageError(f"--reason is one line of at most {_LONGEST_REASON} characters")
     end = None if until is None else parse_instant(until, desk.now())
-    paused = api.pause(place, SystemClock(), name, schedule, until=end, by=operator(), reason=reason.strip())
+    paused = api.pause(place, name, schedule, until=end, reason=reason.strip())
     warn_unreplicated(desk, paused.replicated)
     desk.deliver({"text": lambda: harmless(_text(paused)), "json": lambda: to_json(_document(paused))})
 

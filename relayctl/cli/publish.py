@@ -9,9 +9,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from relayctl.applying import Author, Proposal, ReleaseDesk
+    from relayctl.api.applying import Author, Proposal, ReleaseDesk
+    from relayctl.api.convergence import Convergence
     from relayctl.cli.desk import Desk
-    from relayctl.convergence import Convergence
     from relayctl.core.planfile import SavedPlan
     from relayctl.core.release import LeaseHolder, Release
     from relayctl.core.removal import Limits
@@ -47,7 +47,7 @@ class _Progress:
 
 def carry_out(desk: Desk, order: Order) -> None:
     """The whole way. Raises what the steps raise, and Ended(NOT_CONVERGED) where a worker has not taken the release."""
-    from relayctl.applying import release_desk
+    from relayctl.api.applying import release_desk
     from relayctl.cli.exits import Terminated
     from relayctl.cli.fleet import place_of
     from relayctl.errors import RelayError, UsageError
@@ -66,7 +66,7 @@ def carry_out(desk: Desk, order: Order) -> None:
                 _in_steps(desk, releases, order, progress)
             finally:
                 releases.unlock()
-    except (KeyboardInterrupt, Terminated):
+    except (KeyboardInterrupt, Terminated, BrokenPipeError):
         desk.complain(progress.words)
         raise
     except RelayError as error:
@@ -77,7 +77,7 @@ def carry_out(desk: Desk, order: Order) -> None:
 
 
 def _in_steps(desk: Desk, releases: ReleaseDesk, order: Order, progress: _Progress) -> None:
-    from relayctl.applying import check_removals
+    from relayctl.api.applying import check_removals
     from relayctl.cli.fleet import warn_unreplicated
     from relayctl.cli.tree import say_broken
     from relayctl.errors import InvalidTemplates
@@ -98,6 +98,8 @@ def _in_steps(desk: Desk, releases: ReleaseDesk, order: Order, progress: _Progre
             _deliver_unchanged(desk, proposal)
             return
         _show(desk, proposal)
+        if proposal.is_lost:
+            desk.remark(f"the bundle of release {proposal.base} is gone or damaged: what it held is published again")
         check_removals(proposal, order.limits)
         asked_at = clock.monotonic()
         if not order.is_agreed:
@@ -126,7 +128,7 @@ def _lock(desk: Desk, releases: ReleaseDesk, order: Order) -> None:
 def _author(order: Order) -> Author:
     import os
 
-    from relayctl.applying import Author
+    from relayctl.api.applying import Author
     from relayctl.host.operator import operator
 
     return Author(by=operator(), pid=os.getpid(), command=order.command, message=order.message)
@@ -158,10 +160,10 @@ def _tell(desk: Desk, kind: str, **fields: object) -> None:
 
 
 def _setting(desk: Desk, proposal: Proposal) -> Setting:
-    from relayctl import observed
+    from relayctl.api import observed
     from relayctl.cli.fleet import running_of
+    from relayctl.render.counting import counted
     from relayctl.render.plan import Setting
-    from relayctl.render.status import counted
 
     content, observation = proposal.content, proposal.observation
     source = f"{desk.settings.apps}/" if content.rolls_back_to is None else f"release {content.rolls_back_to}"

@@ -70,6 +70,8 @@ def _line(document: dict[str, Any]) -> str:
         parts.append(f"broken so far: {', '.join(document['broken'])}")
     if document.get("source_lost"):
         parts.append("could not read its apps at the last look")
+    if document.get("busy"):
+        parts.append(f"the repository is still being fetched by {document['busy']}, and once more after that")
     return f"{document['worker']}: {'; '.join(parts)}"
 
 

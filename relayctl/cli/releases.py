@@ -23,7 +23,7 @@ def releases(
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=100, help="list so many")] = 20,
 ) -> None:
     """List what was applied, the newest first, or show one release in full."""
-    from relayctl.applying import release_desk
+    from relayctl.api.applying import release_desk
     from relayctl.cli.desk import Desk
     from relayctl.cli.fleet import place_of
     from relayctl.errors import UsageError

@@ -27,11 +27,9 @@ def resume(
     from relayctl import api
     from relayctl.cli.desk import to_json
     from relayctl.cli.fleet import asked_of, warn_unreplicated
-    from relayctl.host.clock import SystemClock
-    from relayctl.host.operator import operator
 
     desk, place, name, schedule = asked_of(context, target)
-    resumed = api.resume(place, SystemClock(), name, schedule, by=operator())
+    resumed = api.resume(place, name, schedule)
     warn_unreplicated(desk, resumed.replicated)
     desk.deliver({"text": lambda: _text(resumed), "json": lambda: to_json(_document(resumed))})
 

@@ -12,7 +12,7 @@ from relayctl.cli.verb import verb_app
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from relayctl.applying import ReleaseDesk
+    from relayctl.api.applying import ReleaseDesk
     from relayctl.sources.content import Content
 
 app = verb_app()
@@ -32,9 +32,7 @@ def rollback(
         str, typer.Option("--lock-timeout", metavar="DURATION", help="how long to wait for another apply")
     ] = "30s",
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="wait until every live worker has it")] = True,
-    timeout: Annotated[
-        str, typer.Option("--timeout", metavar="DURATION", help="how long to wait for them")
-    ] = "60s",
+    timeout: Annotated[str, typer.Option("--timeout", metavar="DURATION", help="how long to wait for them")] = "60s",
     message: Annotated[str, typer.Option("--message", metavar="TEXT", help="why; releases shows it")] = "",
 ) -> None:
     """Put an earlier release's files and definitions in force again.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from enum import Enum
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,13 +54,15 @@ def simulate(
     found = density(schedules, window)
     listed = firings(schedules, window)
     rows = list(listed if everything else islice(listed, _LISTED))
+    width = desk.look.width
     draw = {
-        By.FIRING: lambda: render.listing(rows, found),
-        By.MINUTE: lambda: render.counts(found.by_minute, found),
-        By.HOUR: lambda: render.counts(found.by_hour(), found),
-        By.WEEK: lambda: render.picture(found),
+        By.FIRING: lambda: render.listing(rows, found, width),
+        By.MINUTE: lambda: render.counts(found.by_minute, found, width),
+        By.HOUR: lambda: render.counts(found.by_hour(), found, width),
+        By.WEEK: lambda: render.picture(found, width),
     }
-    desk.deliver({"text": draw[by], "json": lambda: to_json(render.as_document(rows, found))})
+    document = partial(render.as_document, rows, found, with_minutes=by is By.MINUTE)
+    desk.deliver({"text": draw[by], "json": lambda: to_json(document())})
     if say_broken(desk, problems):
         raise Ended(Code.FINDINGS)
 

@@ -48,7 +48,8 @@ def status(
 
 
 def _status(observation: Observation, now: datetime, *, acks: int) -> Status:
-    from relayctl import api
+    from relayctl.api import observed
+    from relayctl.core.diff import deviations
     from relayctl.core.standing import standings
     from relayctl.render.status import Status
 
@@ -63,9 +64,12 @@ def _status(observation: Observation, now: datetime, *, acks: int) -> Status:
         backlog=observation.backlog,
         workers=tuple(_worker(record, observation, now) for record in observation.workers),
         schedules=standings(observation.running, broken, now),
-        checks=api.checks(observation, min_replica_acks=acks),
-        limits=api.limits_not_kept(declared, observation.workers),
+        deviations=deviations(observation.running),
+        checks=observed.checks(observation, min_replica_acks=acks),
+        limits=observed.limits_not_kept(declared, observation.workers),
         newer=observation.newer,
+        release=observation.release,
+        on_release=observation.on_release,
     )
 
 
@@ -85,7 +89,10 @@ def _worker(record: WorkerRecord, observation: Observation, now: datetime) -> Wo
         tzdata=record.tzdata,
         evaluator=record.evaluator,
         source=record.source,
+        revision=record.revision,
+        revision_since=record.revision_since,
         notes=record.notes,
         is_publishing=record.is_publishing,
         services=record.services,
+        unbuilt=record.unbuilt,
     )

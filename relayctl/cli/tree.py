@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from relayctl.core.load import Named
     from relayctl.core.model import App
     from relayctl.core.problem import Problem
+    from relayctl.templates.described import DescribedTree
     from relayctl.templates.load import Loaded, LoadedTree
 
 _MOST_LISTED = 10
@@ -24,15 +25,32 @@ def load(desk: Desk, now: datetime) -> LoadedTree:
     """The tree of the apps directory in force; no directory and no apps are errors of their own."""
     from relayctl.templates.load import load_tree
 
-    root = desk.settings.apps
-    tree = load_tree(root, now=now)
+    tree = load_tree(desk.settings.apps, now=now)
+    _refuse_nothing(tree)
+    return tree
+
+
+def described(
+    desk: Desk, now: datetime, horizon: timedelta, meanwhile: Callable[[], object] | None = None
+) -> DescribedTree:
+    """The same tree as it is compared: without warnings, and with the firings of the time ahead counted.
+
+    `meanwhile` may be called while other processes read.
+    """
+    from relayctl.templates.described import describe_tree
+
+    tree = describe_tree(desk.settings.apps, now=now, horizon=horizon, meanwhile=meanwhile)
+    _refuse_nothing(tree)
+    return tree
+
+
+def _refuse_nothing(tree: LoadedTree | DescribedTree) -> None:
     if tree.trouble is not None:
         raise NoTemplates(
-            f"{root}: {tree.trouble}", help="name the apps directory with --apps, or make one: relayctl init"
+            f"{tree.root}: {tree.trouble}", help="name the apps directory with --apps, or make one: relayctl init"
         )
     if not tree.apps and not tree.problems:
-        raise NoTemplates(f"{root}: no app in it has a template.yaml", help="relayctl init makes a first one")
-    return tree
+        raise NoTemplates(f"{tree.root}: no app in it has a template.yaml", help="relayctl init makes a first one")
 
 
 def load_one(desk: Desk, name: str, now: datetime) -> Loaded:

@@ -31,7 +31,7 @@ def versions() -> dict[str, Any]:
 
 
 def _template_version() -> str:
-    from relayctl.cli.schemas import template_schema
+    from relayctl.templates.schema import template_schema
 
     # The id of the schema holds its version.
     found = re.search(r"[0-9]+\.[0-9]+", str(template_schema()["$id"]))

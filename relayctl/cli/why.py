@@ -29,13 +29,12 @@ def why(
     from relayctl.cli.exits import harmless
     from relayctl.cli.fleet import asked_of
     from relayctl.cli.when import parse_firing
-    from relayctl.host.clock import SystemClock
     from relayctl.render import why as render
 
     name, at_sign, instant = target.partition("@")
     desk, place, app_name, schedule = asked_of(context, name)
     wanted = parse_firing(instant if at_sign else "latest", desk.now())
-    found = api.why(place, SystemClock(), app_name, schedule, wanted)
+    found = api.why(place, app_name, schedule, wanted)
     shown = render.Why(
         app=app_name,
         schedule=schedule,
@@ -43,6 +42,7 @@ def why(
         zone=found.zone,
         firings=found.firings,
         more=found.more,
+        moved_to="/".join(found.moved_to or ()),
     )
     desk.deliver({
         "text": lambda: harmless(render.text(shown, width=desk.look.width)),

@@ -8,7 +8,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from relayctl.core import facts
+from relayctl.render.counting import counted
 from relayctl.render.instants import clock_text, span_text
+
+# Made once: `json.dumps` makes another one for each line.
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 # One line per event: `{name}` is a field, durations and instants already in words.
 WORDING: Mapping[str, str] = {
@@ -29,15 +33,27 @@ WORDING: Mapping[str, str] = {
     "app-broken": "reconcile {app}: {place} {code} {problem}{more}; {keeping}{unaffected}; "
     "relayctl validate shows the way out",
     "build-refused": "reconcile {app}: the code of {revision} does not load ({reason}); the build before it serves",
+    "environment-building": "{app}: installing what {file} names; {goes_on}",
+    "environment-built": "{app}: {file} is installed, in {took}",
+    "environment-failed": "{app}: building {file} failed: {reason}; {goes_on}{again}; "
+    "relayctl status shows its last lines",
+    "environment-removed": "environment {environment}, of a {file}, was used by nobody and is removed",
+    "bound-elsewhere": "{app}: this worker has revision {revision}, and release {release} binds the fleet to {pinned}: "
+    "it publishes and admits nothing of {app}, which waits for a worker that has it",
     "imports-unshared": "{app}: every fresh run imports its handlers anew, since {reason}",
     "app-removed": "reconcile {app}: removed with {schedules}",
     "source-lost": "source {source} lost: {reason}; {goes_on}",
     "last-good-unusable": "the last good version of {whose}: {reason}",
     "events-handed-over": "{events} handed over to peers, since {unread} here",
     "source-back": "source {source} is back",
+    "revision-taken": "source {source}: {revision} is in force{instead}, {apps}",
+    "revision-held": "source {source}: {revision} does not validate and is held: {problem}{more}; {goes_on}",
+    "hook-refused": "a demand at /hooks/git was refused: {reason}",
     "removal-held": "removal of {removed} of {total} held; "
     "if intended: relayctl reconcile --accept-removals {revision}",
+    "schedule-unreadable": "{app}/{schedule}: its record in the broker cannot be used, and it rests: {reason}",
     "schedule-behind": "{app}/{schedule}: behind the fleet, running its definition: {reason}",
+    "schedule-moved": "{app}/{schedule}: goes on for {moved_from}, with its past, its pause and all that it owes",
     "published": "{app}/{schedule}@{scheduled_at} published as {entry}{how}",
     "published-late": "{app}/{schedule}@{scheduled_at} published {late} late{caught_up}",
     "passed-over": "{app}/{schedule}: {first_at} to {last_at} passed over, {count} closed as missed: {reason}",
@@ -99,11 +115,11 @@ def text(fact: facts.Fact, at: datetime) -> str:
 def as_json(fact: facts.Fact, at: datetime) -> str:
     """One JSON object on one line: time, level, event, then the fields."""
     head = {
-        "time": f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03d}Z",
+        "time": f"{at.isoformat(timespec='milliseconds')[:23]}Z",
         "level": fact.level.value,
         "event": fact.event,
     }
-    return json.dumps(head | fact.to_fields(), ensure_ascii=False, separators=(",", ":"))
+    return _encode(head | fact.to_fields())
 
 
 def _values(fact: facts.Fact) -> dict[str, Any]:
@@ -123,7 +139,7 @@ def _harmless(line: str) -> str:
 
 
 def _started(fact: facts.WorkerStarted) -> dict[str, str]:
-    return {"apps": _counted(fact.apps, "app"), "schedules": _counted(fact.schedules, "schedule")}
+    return {"apps": counted(fact.apps, "app"), "schedules": counted(fact.schedules, "schedule")}
 
 
 def _draining(fact: facts.Draining) -> dict[str, str]:
@@ -132,15 +148,11 @@ def _draining(fact: facts.Draining) -> dict[str, str]:
 
 
 def _removed(fact: facts.AppRemoved) -> dict[str, str]:
-    return {"schedules": _counted(fact.schedules, "schedule")}
+    return {"schedules": counted(fact.schedules, "schedule")}
 
 
 def _held(fact: facts.RemovalHeld) -> dict[str, str]:
-    return {"total": _counted(fact.total, "schedule")}
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"
+    return {"total": counted(fact.total, "schedule")}
 
 
 def _loaded(fact: facts.AppLoaded) -> dict[str, str]:
@@ -154,9 +166,17 @@ def _loaded(fact: facts.AppLoaded) -> dict[str, str]:
 
 def _broken(fact: facts.AppBroken) -> dict[str, str]:
     keeping = f"keeping the last good {fact.app}" if fact.has_last_good else f"{fact.app} does not run"
-    unaffected = f", {_counted(fact.others, 'app')} unaffected" if fact.others else ""
+    unaffected = f", {counted(fact.others, 'app')} unaffected" if fact.others else ""
     more = f" (and {fact.problems - 1} more)" if fact.problems > 1 else ""
     return {"keeping": keeping, "unaffected": unaffected, "more": more}
+
+
+def _environment(fact: facts.EnvironmentBuilding | facts.EnvironmentFailed) -> dict[str, str]:
+    again = ""
+    if isinstance(fact, facts.EnvironmentFailed) and fact.retry_in is not None:
+        again = f", tried again in {span_text(fact.retry_in)}"
+    goes_on = f"its build of {fact.serves} goes on" if fact.serves else "it does not run yet"
+    return {"goes_on": goes_on, "again": again}
 
 
 def _published(fact: facts.Published) -> dict[str, str]:
@@ -198,19 +218,31 @@ def _service_stopped(fact: facts.ServiceStopped) -> dict[str, str]:
 
 
 def _service_replaced(fact: facts.ServiceReplaced) -> dict[str, str]:
-    return {"replicas": _counted(fact.replicas, "replica")}
+    return {"replicas": counted(fact.replicas, "replica")}
 
 
 def _service_held(fact: facts.ServiceHeld) -> dict[str, str]:
-    return {"old": _counted(fact.old, "replica")}
+    return {"old": counted(fact.old, "replica")}
 
 
 def _source_lost(fact: facts.SourceLost) -> dict[str, str]:
     if fact.running and fact.is_last_good:
-        return {"goes_on": f"{_counted(fact.running, 'app')} kept from before, as last seen"}
+        return {"goes_on": f"{counted(fact.running, 'app')} kept from before, as last seen"}
     if fact.running:
         return {"goes_on": "everything keeps running as it was"}
+    if not fact.source.startswith("directory "):
+        return {"goes_on": "nothing runs until it can be had"}
     return {"goes_on": "nothing runs until it is there (relayctl init makes a first app, --apps names another)"}
+
+
+def _revision_taken(fact: facts.RevisionTaken) -> dict[str, str]:
+    return {"instead": f" instead of {fact.was}" if fact.was else "", "apps": counted(fact.apps, "app")}
+
+
+def _revision_held(fact: facts.RevisionHeld) -> dict[str, str]:
+    goes_on = f"{fact.in_force} stays in force" if fact.in_force else "nothing runs of it"
+    more = f" (and {fact.problems - 1} more)" if fact.problems > 1 else ""
+    return {"more": more, "goes_on": goes_on}
 
 
 def _last_good(fact: facts.LastGoodUnusable) -> dict[str, str]:
@@ -219,7 +251,7 @@ def _last_good(fact: facts.LastGoodUnusable) -> dict[str, str]:
 
 def _handed_over(fact: facts.EventsHandedOver) -> dict[str, str]:
     unread = f"{', '.join(fact.unread)} cannot be read" if fact.unread else "apps of theirs cannot be read"
-    return {"events": _counted(fact.count, "event"), "unread": unread}
+    return {"events": counted(fact.count, "event"), "unread": unread}
 
 
 _EXTRA: Mapping[type[facts.Fact], Callable[[Any], dict[str, str]]] = {
@@ -234,8 +266,12 @@ _EXTRA: Mapping[type[facts.Fact], Callable[[Any], dict[str, str]]] = {
     facts.RemovalHeld: _held,
     facts.AppLoaded: _loaded,
     facts.AppBroken: _broken,
+    facts.EnvironmentBuilding: _environment,
+    facts.EnvironmentFailed: _environment,
     facts.SourceLost: _source_lost,
     facts.LastGoodUnusable: _last_good,
+    facts.RevisionTaken: _revision_taken,
+    facts.RevisionHeld: _revision_held,
     facts.EventsHandedOver: _handed_over,
     facts.Published: _published,
     facts.PublishedLate: _late,

@@ -56,8 +56,13 @@ def block(trigger: Cron | Every, ahead: Forecast, caveats: Sequence[Caveat], wid
 def field(label: str, values: Sequence[str], width: int) -> list[str]:
     """A label with its values below one another; nothing where there are none."""
     room = max(width - _LABEL - 2, 20)
-    rows = [row for value in values for row in (wrap(value, room) if len(value) > room else [value])]
+    rows = [row for value in values for row in (_wrapped(value, room) if len(value) > room else [value])]
     return [f"  {label if place == 0 else '':<{_LABEL}}{row}".rstrip() for place, row in enumerate(rows)]
+
+
+def _wrapped(value: str, room: int) -> list[str]:
+    # A path in two pieces can be neither clicked nor copied.
+    return wrap(value, room, break_long_words=False, break_on_hyphens=False)
 
 
 def rate_text(ahead: Forecast) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from relayctl.core.health import HealthReport, Weight
+from relayctl.render.counting import counted
 from relayctl.render.instants import span_text
 
 
@@ -34,8 +35,8 @@ def _facts(report: HealthReport) -> str:
     parts = [
         f"pid {report.pid}",
         f"up {span_text(report.uptime)}",
-        _count(report.apps, "app"),
-        _count(report.schedules, "schedule"),
+        counted(report.apps, "app"),
+        counted(report.schedules, "schedule"),
         f"{report.running} running",
     ]
     if report.revision:
@@ -43,7 +44,3 @@ def _facts(report: HealthReport) -> str:
     if report.http:
         parts.append(f"http {report.http}")
     return f"; {', '.join(parts)}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -22,7 +22,8 @@ _WIDE = 110
 class History:
     """The records to show. `zone` is that of the schedule; `is_cut`: there may be older ones.
 
-    `newer` counts those of a newer relayctl, which cannot be shown.
+    `newer` counts those of a newer relayctl, which cannot be shown. Records under the names that it was `moved_from`
+    (as app/schedule) are among them; `moved_to` is the name under which it goes on.
     """
 
     app: str
@@ -32,6 +33,8 @@ class History:
     records: Sequence[Record]
     is_cut: bool = False
     newer: int = 0
+    moved_from: Sequence[str] = ()
+    moved_to: str = ""
 
 
 def text(history: History, *, width: int) -> str:
@@ -40,6 +43,9 @@ def text(history: History, *, width: int) -> str:
     if history.newer:
         records = "record" if history.newer == 1 else "records"
         newer = f"{history.newer:,} {records} of a newer relayctl cannot be shown here\n"
+    newer += f"with those of its former name: {', '.join(history.moved_from)}\n" if history.moved_from else ""
+    if history.moved_to:
+        newer += f"it goes on as {history.moved_to}: relayctl history {history.moved_to}\n"
     if not history.records:
         return newer or f"nothing on record of {history.app}/{history.name}\n"
     is_wide = width >= _WIDE
@@ -95,6 +101,8 @@ def document(history: History) -> dict[str, Any]:
         "records": [_record_document(record) for record in history.records],
         "cut": history.is_cut,
         "newer": history.newer,
+        "moved_from": list(history.moved_from),
+        "moved_to": history.moved_to or None,
     }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
+from textwrap import wrap
 from typing import Any
 
 from relayctl.core.cron import Cron
@@ -19,6 +20,8 @@ from relayctl.render import firing
 from relayctl.render.instants import local_short, span_short
 from relayctl.render.live import Live
 from relayctl.render.table import columns
+
+_STATE_SEEN = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +90,8 @@ def table_text(table: Table, width: int) -> str:
     text += _handlers_text(table.apps, width)
     zone = "" if table.zone or not body else "  Times in each schedule's own zone; --utc for UTC."
     noun = "schedule" if table.total == 1 else "schedules"
-    return text + f"{table.total} {noun}{_tally(table)}.{zone}\n"
+    closing = f"{table.total} {noun}{_tally(table)}.{zone}"
+    return text + "\n".join(wrap(closing, max(width, 20)) if len(closing) > width else [closing]) + "\n"
 
 
 def _tally(table: Table) -> str:
@@ -117,8 +121,7 @@ def detail_text(detail: Detail, width: int) -> str:
     kind = "cron" if isinstance(schedule.trigger, Cron) else "every"
     lines += firing.field(kind, [firing.trigger_line(schedule.trigger).removeprefix("every ")], width)
     lines += firing.block(schedule.trigger, detail.ahead, detail.caveats, width)
-    if not schedule.enabled:
-        lines += firing.field("state", ["disabled in the template: nothing fires"], width)
+    lines += firing.field("state", _odd(detail.row), width)
     lines += firing.field("handler", [f"{schedule.contract.handler}    {detail.handler_at}".rstrip()], width)
     capped_to = live.capped_to if live else None
     lines += firing.field("timeout", [contract_text(schedule, capped_to)], width)
@@ -150,6 +153,11 @@ def detail_document(detail: Detail) -> dict[str, Any]:
     }
 
 
+def _odd(row: Row) -> list[str]:
+    found = [row.live.state] if row.live is not None and row.live.state else []
+    return found if row.schedule.enabled else ["disabled in the template: nothing fires", *found]
+
+
 def contract_text(schedule: Schedule, capped_to: timedelta | None = None) -> str:
     """`2m    retries 2`, with what else is not as usual; it says where default or cap decided the timeout."""
     contract: Contract = schedule.contract
@@ -179,11 +187,17 @@ def _cells(row: Row, table: Table) -> tuple[str, ...]:
 
 
 def _fitting(rows: Sequence[tuple[str, ...]], width: int) -> str:
-    """In a narrow terminal the zone column goes first: each time names its zone anyway."""
+    """In a narrow terminal the zone goes first, since each time names its own, then the cron, then the time itself."""
     text = columns(rows)
     if max(map(len, text.splitlines())) <= width:
         return text
-    return columns([(name, trigger, *rest) for name, trigger, _, *rest in rows], gap=2, width=width)
+    for left_out in ((), (2,), (1, 2), (1, 2, 3)):
+        kept = [[cell for place, cell in enumerate(row) if place not in left_out] for row in rows]
+        # A long state may be cut; a part of it has to be seen.
+        short = [[*row[:-1], row[-1][:_STATE_SEEN]] for row in kept]
+        if max(map(len, columns(short, gap=2).splitlines())) <= width:
+            break
+    return columns(kept, gap=2, width=width)
 
 
 def _handlers_text(apps: Sequence[App], width: int) -> str:

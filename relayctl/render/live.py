@@ -10,6 +10,7 @@ from relayctl.core.diff import Action, Change, Item, Plan
 from relayctl.core.forecast import zone_of
 from relayctl.core.model import App
 from relayctl.core.occurrence import instant_from_text
+from relayctl.core.release import Release
 from relayctl.core.running import LastRun, Name, Running
 from relayctl.core.standing import Health, Standing, Sync
 from relayctl.render.instants import local_text, span_text, utc_text
@@ -36,8 +37,14 @@ class Live:
     is_unapplied: bool = False
 
 
-def live_of(apps: Iterable[App], running: Running, standings: Iterable[Standing], plan: Plan) -> dict[Name, Live]:
-    """By schedule of these apps. `plan` compares them with what runs."""
+def live_of(
+    apps: Iterable[App],
+    running: Running,
+    standings: Iterable[Standing],
+    plan: Plan,
+    release: Release | None = None,
+) -> dict[Name, Live]:
+    """By schedule of these apps. `plan` compares them with what runs; `release` is the one in force."""
     stands: Mapping[Name, Standing] = {(each.app, each.schedule): each for each in standings}
     changes: dict[Name, list[Change]] = {}
     for change in plan.changes:
@@ -51,8 +58,19 @@ def live_of(apps: Iterable[App], running: Running, standings: Iterable[Standing]
             last = entry.last if entry is not None else None
             live = _live(stands.get(name), changes.get(name, []), _last(last, zone_of(schedule.trigger)))
             is_capped = running.cap is not None and schedule.contract.timeout > running.cap
-            found[name] = replace(live, capped_to=running.cap) if is_capped else live
+            # Of a schedule that was changed since, the release has other words than the file that is shown.
+            is_released = release is not None and app.name in release.revisions and not live.is_unapplied
+            found[name] = replace(
+                live,
+                capped_to=running.cap if is_capped else None,
+                release=_release_words(release) if release is not None and is_released else "",
+            )
     return found
+
+
+def _release_words(release: Release) -> str:
+    """`release 119 at 3f9c1ab`, the commit where it is known."""
+    return f"release {release.serial}" + (f" at {release.draft.commit[:7]}" if release.draft.commit else "")
 
 
 def _live(standing: Standing | None, changes: list[Change], last: str) -> Live:

@@ -16,8 +16,10 @@ from relayctl.core.duration import format_duration
 from relayctl.core.fieldchange import RULES, FieldChange
 from relayctl.core.forecast import zone_of
 from relayctl.core.planfile import SavedPlan
+from relayctl.render.counting import counted
 from relayctl.render.firing import effect_text
 from relayctl.render.instants import gap_text, local_text, span_short, utc_text
+from relayctl.render.releasewords import recoded_line
 
 MARKS = {
     Action.CREATE: "+",
@@ -68,6 +70,8 @@ class Setting:
     """The file that it comes from."""
     hint: str = ""
     """What to do next with it."""
+    recoded: tuple[str, ...] = ()
+    """Apps of which a release would ship new files that no template speaks of."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -100,11 +104,11 @@ def text(plan: Plan, setting: Setting) -> str:
             lines += block
     if rows:
         lines.append("")
-    for line in (closing(plan, setting), *consequences(plan)):
-        lines += _wrapped("", line, setting.width)
+    for line in (closing(plan, setting), *consequences(plan), recoded_line(setting.recoded)):
+        lines += _wrapped("", line, setting.width) if line else []
     for warning in setting.warnings:
         lines += _wrapped("warning: ", warning, setting.width)
-    if setting.hint and plan.has_changes:
+    if setting.hint and (plan.has_changes or setting.recoded):
         lines += ["", *_wrapped("", setting.hint, setting.width)]
     return "\n".join(lines) + "\n"
 
@@ -112,7 +116,7 @@ def text(plan: Plan, setting: Setting) -> str:
 def held_text(held: Held) -> str:
     """Which app is broken, where, and what goes on."""
     broken = held.broken
-    stays = f"its {_count(held.schedules, 'running schedule')} stay as they are"
+    stays = f"its {counted(held.schedules, 'running schedule')} stay as they are"
     if held.schedules == 1:
         stays = "its running schedule stays as it is"
     return f"{broken.app}: {broken.place} {broken.problem}; {stays if held.schedules else 'nothing of it runs'}"
@@ -199,7 +203,9 @@ def _service_words(service: Fields) -> str:
 def _service_lines(change: Change, service: Fields) -> list[tuple[str, str]]:
     """What the change means for the processes that run."""
     if change.action is Action.REMOVE:
-        return [("processes", f"{_count(int(service.get('replicas', '1')), 'replica')} on each worker will be stopped")]
+        return [
+            ("processes", f"{counted(int(service.get('replicas', '1')), 'replica')} on each worker will be stopped")
+        ]
     if change.action is not Action.CHANGE:
         return []
     if {field.name for field in change.fields} <= _WITHOUT_RESTART:
@@ -230,7 +236,7 @@ def details(change: Change, plan: Plan) -> list[tuple[str, str]]:
         lines += _rate_lines(change, plan)
         lines += [(_note(effect.kind), effect_text(effect, _zone(change))) for effect in change.effects[:_MOST_EFFECTS]]
     if change.restarts:
-        count = _count(change.restarts, "service")
+        count = counted(change.restarts, "service")
         lines.append(("services", f"{count} {'is' if change.restarts == 1 else 'are'} replaced, replica by replica"))
     if change.service is not None:
         lines += _service_lines(change, change.service)
@@ -242,8 +248,17 @@ def details(change: Change, plan: Plan) -> list[tuple[str, str]]:
         lines.append(
             ("note RLY108", f"workers grant at most {format_duration(change.capped_to)}: the timeout is capped")
         )
+    if change.moved_from:
+        lines.append(("moved from", f"{change.moved_from}, with its history, its pause and what it owes"))
+    if change.moved_to:
+        lines.append(("moves to", change.moved_to))
+    if change.not_moved_from:
+        is_kept = (Item.SCHEDULE, *change.not_moved_from.split("/")) in plan.unchanged
+        why = "stays in the tree, so both run" if is_kept else "does not run"
+        lines.append(("note", f"nothing to move from: {change.not_moved_from} {why}"))
     if change.renamed_to:
-        lines.append(("note RLY705", f"looks like a rename to {change.renamed_to}: under another name it starts anew"))
+        anew = f"looks like a rename to {change.renamed_to}: under another name it starts anew"
+        lines.append(("note RLY705", f"{anew}, unless that says  moved_from: {change.app}/{change.name}"))
     return lines
 
 
@@ -260,8 +275,10 @@ def _pending_lines(change: Change) -> list[tuple[str, str]]:
     lines = []
     is_contract = change.action is Action.CHANGE and any(field.name in _CONTRACT for field in change.fields)
     is_off = change.action is Action.CHANGE and not change.is_enabled
-    waits = _count(change.waiting, "occurrence")
-    if change.waiting and change.action is Action.REMOVE:
+    waits = counted(change.waiting, "occurrence")
+    if change.waiting and change.moved_to:
+        lines.append(("waiting", f"{waits} will run under the new name"))
+    elif change.waiting and change.action is Action.REMOVE:
         lines.append(("waiting", f"{waits} will be closed as obsolete"))
     elif change.waiting and is_contract:
         lines.append(("waiting", f"{waits} will run by the new definition"))
@@ -269,7 +286,7 @@ def _pending_lines(change: Change) -> list[tuple[str, str]]:
         lines.append(("waiting", f"{waits} published before will still run"))
     if change.in_flight and (is_contract or is_off or change.action is Action.REMOVE):
         goes = "goes" if change.in_flight == 1 else "go"
-        lines.append(("in flight", f"{_count(change.in_flight, 'run')} {goes} on by the definition of its start"))
+        lines.append(("in flight", f"{counted(change.in_flight, 'run')} {goes} on by the definition of its start"))
     return lines
 
 
@@ -334,7 +351,7 @@ def closing(plan: Plan, setting: Setting) -> str:
     if plan.changes:
         return summary(plan)
     took = "" if setting.took is None else f" ({setting.took.total_seconds():.1f} s)"
-    return f"No changes. {_count(plan.unchanged_schedules, 'schedule')} as desired.{took}"
+    return f"No changes. {counted(plan.unchanged_schedules, 'schedule')} as desired.{took}"
 
 
 def summary(plan: Plan) -> str:
@@ -343,7 +360,7 @@ def summary(plan: Plan) -> str:
     words |= {Action.RESTORE: "to restore", Action.REFIRE: "with different firings"}
     parts = [f"{plan.count(action)} {word}" for action, word in words.items() if plan.count(action)]
     paused = f" ({plan.count(Action.KEEP)} paused)" if plan.count(Action.KEEP) else ""
-    return f"{', '.join(parts) or 'No changes'}. {_count(plan.unchanged_schedules, 'schedule')} unchanged{paused}."
+    return f"{', '.join(parts) or 'No changes'}. {counted(plan.unchanged_schedules, 'schedule')} unchanged{paused}."
 
 
 def consequences(plan: Plan) -> list[str]:
@@ -360,7 +377,3 @@ def consequences(plan: Plan) -> list[str]:
             for herd in plan.herds[:_MOST_HERDS]
         ),
     ]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

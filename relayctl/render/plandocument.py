@@ -38,6 +38,7 @@ def document(plan: Plan, setting: Setting) -> dict[str, Any]:
         "guard": setting.guard or None,
         "limits": setting.limits or None,
         "remarks": list(setting.remarks),
+        **({"recoded": list(setting.recoded)} if setting.recoded else {}),
     }
 
 
@@ -110,6 +111,8 @@ def _change(change: Change, plan: Plan) -> dict[str, Any]:
         "worker": change.worker or None,
         "paused_at": _instant(change.paused_at),
         "renamed_to": change.renamed_to or None,
+        "moved_from": change.moved_from or None,
+        "moved_to": change.moved_to or None,
         "capped_to_s": None if change.capped_to is None else change.capped_to.total_seconds(),
     }
 

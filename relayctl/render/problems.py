@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from relayctl.core.problem import Fix, Problem, Severity
+from relayctl.render.counting import counted
 
 JSON_VERSION = 1
 _NARROWEST = 40
@@ -181,13 +182,13 @@ def _line_of(problem: Problem, sources: Mapping[str, str]) -> str | None:
 
 def summary(problems: Sequence[Problem], counts: Counts) -> str:
     """How many problems there are, in what and how long it took, on one line."""
-    files = _plural(counts.files, "file")
-    schedules = _plural(counts.schedules, "schedule")
+    files = counted(counts.files, "file")
+    schedules = counted(counts.schedules, "schedule")
     took = f"{counts.took_s:.2f} s"
     if not problems:
         return f"{files}, {schedules}: no problems ({took})"
     found = [
-        _plural(count, word)
+        counted(count, word)
         for word, severity in (("error", Severity.ERROR), ("warning", Severity.WARNING), ("remark", Severity.INFO))
         if (count := _count(problems, severity))
     ]
@@ -208,10 +209,6 @@ def _explain(problems: Sequence[Problem]) -> str:
     unsafe = "" if all(fix.is_safe for fix in fixes) else " --unsafe-fixes"
     verb = "has" if len(fixes) == 1 else "have"
     return f"\n{len(fixes)} {verb} a suggested edit:  relayctl validate --fix{unsafe}     {explain}"
-
-
-def _plural(count: int, word: str) -> str:
-    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def _count(problems: Sequence[Problem], severity: Severity) -> int:

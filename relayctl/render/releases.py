@@ -13,6 +13,7 @@ from relayctl.core.diff import Action, Change, Item, Plan
 from relayctl.core.forecast import zone_of
 from relayctl.core.occurrence import instant_text
 from relayctl.core.release import Release
+from relayctl.render.counting import counted
 from relayctl.render.instants import local_text, span_text, utc_text
 from relayctl.render.plan import MARKS, label
 from relayctl.render.table import columns
@@ -78,7 +79,7 @@ def details(release: Release, *, is_kept: bool, is_in_force: bool) -> str:
         ("Changes", _changes(release) or "none but in files"),
         ("Commit", draft.commit or "not a clean checkout"),
         ("Bundle", bundle),
-        ("Tree", f"{draft.tree[:12]} · {_count(len(draft.revisions), 'app')}, {_count(draft.schedules, 'schedule')}"),
+        ("Tree", f"{draft.tree[:12]} · {counted(len(draft.revisions), 'app')}, {counted(draft.schedules, 'schedule')}"),
     ]
     lines = [f"{name:<10}{value}" for name, value in rows]
     lines += ["", *columns([("APP", "REVISION"), *sorted(draft.revisions.items())]).splitlines()]
@@ -112,11 +113,11 @@ def question(plan: Plan, recoded: Sequence[str], namespace: str) -> str:
     removed = sum(1 for each in plan.changes if each.action is Action.REMOVE and each.item is Item.SCHEDULE)
     others = sum(1 for each in plan.changes if each.action is not Action.KEEP)
     if removed:
-        what = f"removes {_count(removed, 'schedule')} from"
+        what = f"removes {counted(removed, 'schedule')} from"
     elif others:
-        what = f"changes {_count(others, 'item')} in"
+        what = f"changes {counted(others, 'item')} in"
     elif recoded:
-        what = f"puts new files of {_count(len(recoded), 'app')} in force in"
+        what = f"puts new files of {counted(len(recoded), 'app')} in force in"
     else:
         what = "binds every worker of"
     return f"This {what} {namespace}. Type yes to apply: "
@@ -125,8 +126,8 @@ def question(plan: Plan, recoded: Sequence[str], namespace: str) -> str:
 def unchanged_text(release: Release | None, schedules: int, on_it: int, workers: int) -> str:
     """That there is nothing to do."""
     which = "what runs" if release is None else f"release {release.serial}"
-    sync = "no live worker" if not workers else f"{on_it} of {_count(workers, 'worker')} on it"
-    return f"No changes. {_count(schedules, 'schedule')} match{'es' if schedules == 1 else ''} {which}; {sync}.\n"
+    sync = "no live worker" if not workers else f"{on_it} of {counted(workers, 'worker')} on it"
+    return f"No changes. {counted(schedules, 'schedule')} match{'es' if schedules == 1 else ''} {which}; {sync}.\n"
 
 
 def applied_text(done: Applied) -> str:
@@ -136,7 +137,7 @@ def applied_text(done: Applied) -> str:
     lines = [_line(change, wide) for change in shown]
     lines += [f"  ~ {app:<{wide}} new files" for app in done.recoded]
     lines += ["", *_workers(done)] if lines else _workers(done)
-    counts = _counted(done.plan)
+    counts = _by_action(done.plan)
     what = ", ".join(f"{counts[word]} {word}" for word in _ORDER if counts.get(word)) or "new files"
     lines.append(f"Applied: {what}. Release {done.release.serial}. {span_text(done.took)}")
     if done.previous:
@@ -174,7 +175,7 @@ def applied_stream(done: Applied, now: datetime) -> str:
         if done.lacks is None
         else stream_line("converged", now, converged=document["converged"], workers=document["workers"])
     )
-    counts = _counted(done.plan)
+    counts = _by_action(done.plan)
     return taken + stream_line("apply_summary", now, applied=True, release=done.release.serial, changes=counts)
 
 
@@ -189,7 +190,7 @@ def not_converged_words(done: Applied, superseded_by: int) -> str:
             f"release {done.release.serial} was replaced by release {superseded_by} before all workers had taken it "
             f"({waited})"
         )
-    of_them = f"{len(behind)} of {_count(len(lacks), 'worker')} {verb} not taken it"
+    of_them = f"{len(behind)} of {counted(len(lacks), 'worker')} {verb} not taken it"
     lines = [f"release {done.release.serial} stands, but {of_them} ({waited})"]
     wide = max(len(worker) for worker in behind)
     for worker, why in behind.items():
@@ -236,7 +237,7 @@ def _consequence(change: Change) -> str:
     if change.action is Action.REMOVE:
         if not change.waiting:
             return ""
-        return f"{_count(change.waiting, 'waiting occurrence')} closed as obsolete"
+        return f"{counted(change.waiting, 'waiting occurrence')} closed as obsolete"
     if change.item is not Item.SCHEDULE or change.next_after is None:
         return ""
     first = "first fire" if change.action is Action.CREATE else "next fire"
@@ -247,7 +248,7 @@ def _zone(change: Change) -> tzinfo:
     return zone_of(change.trigger) if isinstance(change.trigger, Cron) else UTC
 
 
-def _counted(plan: Plan) -> dict[str, int]:
+def _by_action(plan: Plan) -> dict[str, int]:
     counts: dict[str, int] = {}
     for change in plan.changes:
         if change.action in _DONE:
@@ -276,7 +277,3 @@ def _cut(text: str) -> str:
 
 def _minute(at: datetime) -> datetime:
     return at.replace(second=0, microsecond=0)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

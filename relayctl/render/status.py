@@ -9,11 +9,17 @@ from datetime import UTC, datetime, timedelta
 from textwrap import wrap
 from typing import Any
 
+from relayctl.core.diff import Change
 from relayctl.core.occurrence import instant_from_text, instant_text
+from relayctl.core.release import Release
 from relayctl.core.running import BrokenApp
 from relayctl.core.servicestanding import ServiceStanding
 from relayctl.core.standing import Health, Standing, Sync
+from relayctl.core.unbuilt import UnbuiltApp
+from relayctl.render.counting import counted
+from relayctl.render.deviations import deviation_documents, deviation_lines
 from relayctl.render.instants import local_short, span_short, utc_text
+from relayctl.render.releasewords import brief
 from relayctl.render.table import columns
 
 STATUS_VERSION = 1
@@ -34,9 +40,12 @@ class WorkerLine:
     tzdata: str
     evaluator: str
     source: str
+    revision: str
+    revision_since: str
     notes: tuple[str, ...]
     is_publishing: bool
     services: tuple[ServiceStanding, ...] = ()
+    unbuilt: tuple[UnbuiltApp, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,29 +64,48 @@ class Status:
     """What a newer relayctl wrote and cannot be judged here."""
     limits: str = ""
     """Which declared limits are kept by nothing where they run."""
+    release: Release | None = None
+    on_release: int = 0
+    """The release in force, and how many live workers have taken it."""
+
+    deviations: tuple[Change, ...] = ()
+    """What single workers run otherwise than their peers: schedules, event rules, services and settings."""
 
     @property
     def has_drift(self) -> bool:
         """Whether anything runs otherwise than it should."""
-        return any(line.sync is not Sync.SYNCED for line in self.schedules) or any(
-            line.broken or any(service.old for service in line.services) for line in self.workers
+        return (
+            bool(self.deviations)
+            or any(line.sync is not Sync.SYNCED for line in self.schedules)
+            or any(
+                line.broken or line.unbuilt or any(service.old for service in line.services) for line in self.workers
+            )
         )
 
 
-def running_words(workers: int | None, mode: str | None, namespace: str) -> str:
-    """What runs, for the head of a plan."""
+def running_words(
+    workers: int | None, mode: str | None, namespace: str, release: Release | None = None, on_release: int = 0
+) -> str:
+    """What runs, for the head of a plan; `on_release` workers have taken the release."""
     if workers is None:
         return "nothing: no broker is running here"
+    which = "" if release is None else brief(release)
     if workers == 0:
-        return f"{namespace}: no live worker; as the registry last had it"
+        return f"{namespace}{which and ', '}{which}: no live worker; as the registry last had it"
+    if which:
+        return f"{namespace}, {which} · {on_release} of {counted(workers, 'worker')} on it"
     return f"{namespace}, {mode or 'no'} mode · {counted(workers, 'worker')}"
+
+
+def _fleet_words(status: Status) -> str:
+    return running_words(len(status.workers), status.mode, status.namespace, status.release, status.on_release)
 
 
 def text(status: Status, *, width: int, with_workers: bool, with_counts: bool, with_checks: bool) -> str:
     """The overview, then what was asked for besides."""
     lines = [
         f"Broker    {status.broker}",
-        f"Fleet     {running_words(len(status.workers), status.mode, status.namespace)}",
+        f"Fleet     {_fleet_words(status)}",
         f"Backlog   {counted(status.backlog, 'unfinished message')}",
         f"Sync      {_tally(line.sync.value for line in status.schedules)}",
         f"Health    {_tally(line.health.value for line in status.schedules)}",
@@ -98,7 +126,10 @@ def text(status: Status, *, width: int, with_workers: bool, with_counts: bool, w
         parts.append(_schedules(odd[:_MOST_LISTED], status.now, width) + more)
     if any(not service.is_well for worker in status.workers for service in worker.services):
         parts.append(_services(status.workers, width))
+    parts += [deviation_lines(status.deviations, width)] if status.deviations else []
     parts += [_held(status, width)] if any(worker.broken for worker in status.workers) else []
+    parts += [_notes(status, width)] if any(worker.notes for worker in status.workers) else []
+    parts += [_unbuilt(status, width)] if any(worker.unbuilt for worker in status.workers) else []
     if with_workers:
         parts.append(_workers(status.workers, width))
     if with_checks:
@@ -153,6 +184,19 @@ def _services(workers: Sequence[WorkerLine], width: int) -> str:
     return _with_details(rows, [service.detail for _, service in odd[:_MOST_LISTED]], width) + more
 
 
+def _notes(status: Status, width: int) -> str:
+    """What somebody should know of workers, each thing once."""
+    seen: dict[str, list[str]] = {}
+    for worker in status.workers:
+        for note in worker.notes:
+            seen.setdefault(note, []).append(worker.id)
+    lines = []
+    for note, where in seen.items():
+        text = f"note      {', '.join(where)}: {note}"
+        lines += wrap(text, max(width, 40), subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False)
+    return "".join(f"{line}\n" for line in lines)
+
+
 def _held(status: Status, width: int) -> str:
     """Each broken app once, with the workers on which it is."""
     seen: dict[BrokenApp, list[str]] = {}
@@ -172,6 +216,24 @@ def _held(status: Status, width: int) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+def _unbuilt(status: Status, width: int) -> str:
+    """Each app that waits for its environment once: on which workers it does, and the installer's last words."""
+    seen: dict[UnbuiltApp, list[str]] = {}
+    for worker in status.workers:
+        for app in worker.unbuilt:
+            seen.setdefault(replace(app, since=""), []).append(worker.id)
+    lines = []
+    for app, where in seen.items():
+        since = min(each.since for worker in status.workers for each in worker.unbuilt if each.app == app.app)
+        text = f"build     {', '.join(where)}: {app.words}, since {_since(since, status.now)}"
+        lines += wrap(text, max(width, 40), subsequent_indent=" " * 10, break_on_hyphens=False)
+        for said in app.lines:
+            lines += wrap(
+                said, max(width, 40), initial_indent="          | ", subsequent_indent=" " * 12, break_on_hyphens=False
+            )
+    return "".join(f"{line}\n" for line in lines)
+
+
 def _since(text: str, now: datetime) -> str:
     at = instant_from_text(text)
     return "an unknown time" if at is None else f"{utc_text(at)} ({_span(now - at)})"
@@ -180,7 +242,7 @@ def _since(text: str, now: datetime) -> str:
 def _workers(workers: Sequence[WorkerLine], width: int) -> str:
     if not workers:
         return "workers   none is alive\n"
-    rows = [("WORKER", "VERSION", "APPS", "UP", "HEARD", "DRIFT", "ZONES", "SOURCE")]
+    rows = [("WORKER", "VERSION", "APPS", "UP", "HEARD", "DRIFT", "ZONES", "REVISION", "SOURCE")]
     rows += [
         (
             worker.id,
@@ -190,6 +252,7 @@ def _workers(workers: Sequence[WorkerLine], width: int) -> str:
             f"{_span(worker.beat_age)} ago",
             str(worker.drift or "-"),
             worker.tzdata,
+            worker.revision or "-",
             worker.source,
         )
         for worker in workers
@@ -207,11 +270,6 @@ def _span(span: timedelta) -> str:
     return span_short(timedelta(seconds=seconds)) if seconds else "0s"
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 worker`, `2 workers`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def document(status: Status) -> dict[str, Any]:
     """The same for programs."""
     return {
@@ -223,6 +281,7 @@ def document(status: Status) -> dict[str, Any]:
         "backlog": status.backlog,
         "workers": [_worker_document(worker) for worker in status.workers],
         "schedules": [_schedule_document(line) for line in status.schedules],
+        "deviations": deviation_documents(status.deviations),
         "checks": list(status.checks),
     }
 
@@ -242,9 +301,12 @@ def _worker_document(worker: WorkerLine) -> dict[str, Any]:
         "tzdata": worker.tzdata,
         "evaluator": worker.evaluator,
         "source": worker.source,
+        "revision": worker.revision or None,
+        "revision_since": worker.revision_since or None,
         "publishing": worker.is_publishing,
         "notes": list(worker.notes),
         "services": [_service_document(service) for service in worker.services],
+        "unbuilt": [{**app.to_json(), "lines": list(app.lines), "since": app.since or None} for app in worker.unbuilt],
     }
 
 

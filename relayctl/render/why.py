@@ -28,6 +28,8 @@ class Why:
     zone: tzinfo
     firings: Sequence[Judgement]
     more: int = 0
+    moved_to: str = ""
+    """The name, as app/schedule, under which it goes on: the firings are judged by that one's account."""
 
     @property
     def name(self) -> str:
@@ -37,9 +39,9 @@ class Why:
 
 def text(why: Why, *, width: int) -> str:
     """One firing in full, or one line each where a day was asked for that has several."""
+    lines = [f"{why.name} was moved: it goes on as {why.moved_to}"] if why.moved_to else []
     if len(why.firings) == 1:
-        return _in_full(why, why.firings[0], width)
-    lines = []
+        return "".join(f"{line}\n" for line in lines) + _in_full(why, why.firings[0], width)
     for found in why.firings:
         head = f"{local_text(found.at, why.zone)}  {instant_text(found.at)}  "
         lines += wrap(head + headline(found, why.now), max(width, 40), subsequent_indent=" " * 4)
@@ -208,6 +210,7 @@ def document(why: Why) -> dict[str, Any]:
     return {
         "v": WHY_VERSION,
         "schedule": why.name,
+        "moved_to": why.moved_to or None,
         "now": instant_text(why.now.replace(microsecond=0)),
         "firings": [_firing_document(found, why.now) for found in why.firings],
         "more": why.more,

@@ -97,6 +97,109 @@ def test_a_directory_that_cannot_be_an_app_is_held(at: Path, capsys: pytest.Capt
     assert "held      odd: apps/odd/template.yml:1 RLY014" in answer.out
 
 
+def _git(at: Path, *arguments: str) -> None:
+    who = ("-c", "user.name=test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *who, *arguments], cwd=at, env=plain(), check=True, capture_output=True, timeout=30)
+
+
+def test_against_a_commit_or_a_directory(at: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    template = _app(at) / "template.yaml"
+    _app(at, name="gone")
+    (at / ".gitattributes").write_text("apps export-ignore\n")
+    _git(at, "init", "-q")
+    _git(at, "add", "-A")
+    _git(at, "commit", "-qm", "first")
+    quiet = inside(capsys, "plan", "--against", "HEAD", "--detailed-exitcode")
+    assert (quiet.code, quiet.err) == (0, "")
+    assert "(HEAD) · 2 apps, 2 schedules" in quiet.out
+    template.write_text(GOOD.replace("0 3 * * *", "*/30 3 * * *"))
+    (at / "apps" / "gone" / "template.yaml").write_text("runtime: [")
+    _git(at, "commit", "-qam", "second")
+    (at / "apps" / "gone" / "template.yaml").unlink()
+    changed = inside(capsys, "plan", "--against", "HEAD~1", "--detailed-exitcode")
+    assert changed.code == 10
+    assert "0 3 * * *  →  */30 3 * * *" in changed.out
+    assert "firings            1  →  2 in the next 24 h" in changed.out
+    assert "- nightly" in changed.out
+    conforms(json.loads(inside(capsys, "plan", "--against", "HEAD~1", "--format", "json").out), "plan")
+    broken = inside(capsys, "plan", "--against", "HEAD", "--detailed-exitcode")
+    assert broken.code == 0
+    assert "warning: gone has errors in apps/ of commit" in broken.out
+    folder = inside(capsys, "plan", "--against", "apps", "--detailed-exitcode")
+    assert (folder.code, folder.err) == (0, "")
+    assert "Against   apps/ at " in folder.out
+    for wrong in ("nope", "-h", "--output=x", "HEAD:apps"):
+        answer = inside(capsys, "plan", f"--against={wrong}")
+        assert (answer.code, answer.out) == (2, "")
+        assert "neither a directory nor a commit here" in answer.err
+    assert not (at / ".relayctl").exists()
+
+
+def test_against_needs_a_repository_for_a_commit(at: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _app(at)
+    answer = inside(capsys, "plan", "--against", "HEAD")
+    assert (answer.code, answer.out) == (2, "")
+    assert "is in no git repository" in answer.err
+
+
+def test_a_saved_plan_is_private_and_shown_without_its_tree(
+    at: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    app = _app(at, GOOD + "env: {MODE: s3cret}\n")
+    saved = inside(capsys, "plan", "--out", "plan.json", "--target", "crm/nightly", "--detailed-exitcode")
+    assert saved.code == 10
+    assert "saved to plan.json" in saved.err
+    assert (at / "plan.json").stat().st_mode & 0o777 == 0o600
+    text = (at / "plan.json").read_text()
+    assert "s3cret" not in text
+    conforms(json.loads(text), "planfile")
+    # Though only a part was shown, all of it is saved.
+    assert [change["name"] for change in json.loads(text)["plan"]["changes"]] == ["nightly", "work.run"]
+    whole = inside(capsys, "plan").out
+    (app / "template.yaml").unlink()
+    shown = inside(capsys, "plan", "--show", "plan.json", "--detailed-exitcode")
+    assert (shown.code, shown.err) == (10, "")
+    heads = [line for line in shown.out.splitlines() if line not in whole.splitlines()]
+    assert [line[:15] for line in heads if "first fire" not in line] == ["Saved     plan "]
+    for form in ("json", "jsonl", "markdown"):
+        answer = inside(capsys, "plan", "--show", "plan.json", "--format", form)
+        assert (answer.code, answer.err) == (0, "")
+    conforms(json.loads(inside(capsys, "plan", "--show", "plan.json", "--format", "json").out), "plan")
+
+
+def test_what_cannot_be_shown_or_saved(at: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _app(at)
+    for content, code in (("", 2), ("[]", 2), ("{}", 2), ('{"kind": "relayctl plan", "v": 2}', 3), ("[" * 100_000, 2)):
+        (at / "plan.json").write_text(content)
+        answer = _no_leak(inside(capsys, "plan", "--show", "plan.json"))
+        assert (answer.code, answer.out) == (code, "")
+        assert answer.err.startswith("error: plan.json: ")
+    assert inside(capsys, "plan", "--show", "missing").code == 2
+    assert inside(capsys, "plan", "--show", ".").code == 3
+    for pair in (("--show", "--out"), ("--show", "--against"), ("--out", "--against"), ("--show", "--horizon")):
+        answer = inside(capsys, "plan", *(part for flag in pair for part in (flag, "1h")))
+        assert (answer.code, answer.out) == (2, "")
+        assert "does not go together with" in answer.err
+    assert inside(capsys, "plan", "--out", "nowhere/plan.json").code == 3
+    _app(at, GOOD.replace("0 3", "61 3"), name="bad")
+    broken = inside(capsys, "plan", "--out", "new.json")
+    assert broken.code == 1
+    assert "new.json: not saved" in broken.err
+    assert not (at / "new.json").exists()
+
+
+def test_a_saved_plan_prints_no_control_characters(at: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _app(at)
+    inside(capsys, "plan", "--out", "plan.json")
+    text = (at / "plan.json").read_text()
+    (at / "plan.json").write_text(text.replace("work.run", "\\u001b[2Jwork.run\\ud800"))
+    for form in ("text", "json", "jsonl", "markdown"):
+        answer = _no_leak(inside(capsys, "plan", "--show", "plan.json", "--format", form))
+        assert answer.code == 0
+        assert "\x1b" not in answer.out
+
+
 def test_status_needs_a_broker_and_says_the_way_out(at: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer = inside(capsys, "status")
     assert (answer.code, answer.out) == (3, "")

@@ -21,6 +21,10 @@ _RUN = "import sys; from relayctl.cli.app import run; code = run(sys.argv[1:]); 
 
 
 def _imported(*arguments: str, environ: dict[str, str] | None = None) -> set[str]:
+    return {name.partition(".")[0] for name in _modules(*arguments, environ=environ)}
+
+
+def _modules(*arguments: str, environ: dict[str, str] | None = None) -> list[str]:
     done = subprocess.run(
         [sys.executable, "-c", _RUN, *arguments],
         cwd=ROOT,
@@ -30,16 +34,39 @@ def _imported(*arguments: str, environ: dict[str, str] | None = None) -> set[str
         timeout=30,
     )
     assert done.returncode == 0, done.stderr
-    return {name.partition(".")[0] for name in done.stderr.splitlines()}
+    return done.stderr.splitlines()
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [("--help",), ("validate", "--help"), ("validate", "apps/billing"), ("completion", "bash")],
+    [
+        ("--help",),
+        ("validate", "--help"),
+        ("validate", "apps/billing"),
+        ("validate", "--fix", "apps/billing"),
+        ("completion", "bash"),
+    ],
     ids=" ".join,
 )
 def test_a_light_command_imports_nothing_heavy(arguments: tuple[str, ...]) -> None:
     assert _imported(*arguments).isdisjoint(HEAVY)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("explain", "30 2 * * *", "--timezone", "Europe/Rome"), ("simulate", "--by", "week"), ("schema", "config")],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_command_without_a_broker_imports_only_what_it_needs(arguments: tuple[str, ...]) -> None:
+    needed = {"cron_descriptor"} if arguments[0] == "explain" else set()
+    assert _imported(*arguments) & set(HEAVY) == needed
+
+
+def test_help_stays_within_its_budget() -> None:
+    # Modules are counted in place of milliseconds, which a busy machine stretches: 150 ms pay for about this many.
+    modules = _modules("--help")
+    assert 0 < len(modules) < 190
+    assert len([name for name in modules if name.startswith("relayctl.")]) < 20
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
@@ -69,6 +96,20 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(timeout=30) == 141
+
+
+def test_an_output_that_is_closed_or_full_is_no_traceback(tmp_path: Path) -> None:
+    def ends(redirection: str) -> tuple[int, str]:
+        script = f'exec "$@" {redirection}'
+        done = subprocess.run(
+            ["sh", "-c", script, "sh", *command("rule", "RLY207")],
+            cwd=tmp_path, env=plain(), stderr=subprocess.PIPE, text=True, timeout=30,
+        )  # fmt: skip
+        return done.returncode, done.stderr
+
+    assert ends(">&-") == (0, "")
+    assert ends("<&- >&- 2>&-") == (0, "")
+    assert ends("> /dev/full") == (3, "error: the output cannot be written: no space left on device\n")
 
 
 @pytest.mark.parametrize(

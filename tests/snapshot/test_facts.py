@@ -22,6 +22,7 @@ NAMED: dict[str, Any] = {
     "line": "synchronised 12 contacts", "stream": "stdout", "look": "relayctl logs crm/sync-contacts", "by": "alice",
     "action": "pause", "target": "crm/sync-contacts", "broker": "unix socket", "namespace": "relay", "version": "0.1.0",
     "flavour": "valkey", "limits": ("cpus", "pids"), "marks": ("caught_up",), "unread": ("crm",), "loop": "scheduler", "port": 3000,
+    "lines": ("error: no such package",),
 }  # fmt: skip
 TYPED: dict[Any, Any] = {
     str: "text", int: 2, bool: True, datetime: AT, timedelta: timedelta(seconds=8.2), timedelta | None: timedelta(minutes=1),

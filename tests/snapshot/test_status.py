@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from support.described import NOW
+from support.described import NOW, described, running, sample
+from support.schema import conforms
 from syrupy.assertion import SnapshotAssertion
 
+from relayctl.core.diff import Change, deviations
 from relayctl.core.running import BrokenApp
 from relayctl.core.servicestanding import ServiceStanding
 from relayctl.core.standing import Health, Standing, Sync
+from relayctl.core.unbuilt import UnbuiltApp
 from relayctl.render import status as render
 from relayctl.render.status import Status, WorkerLine
 
@@ -21,8 +25,15 @@ BROKEN = BrokenApp(
     problem='RLY101 unknown key "retires" in schedules[0] "sync-contacts"',
     since="2026-09-29T09:40:00Z",
 )
-
-
+UNBUILT = UnbuiltApp(
+    app="crm", file="requirements.txt", reason="No matching distribution found for httpz==3",
+    lines=(
+        "Looking in indexes: https://***@index.example/simple",
+        "ERROR: Could not find a version that satisfies the requirement httpz==3 (from versions: none)",
+    ),
+    since="2026-09-29T09:55:00Z", serves="7c1e9d42",
+)  # fmt: skip
+WAITING = UnbuiltApp(app="site", file="package-lock.json", since="2026-09-29T10:14:40Z")
 FINE = ServiceStanding(app="site", service="web", wanted=2, up=2)
 BAD = (
     ServiceStanding(
@@ -40,6 +51,7 @@ def _worker(
     drift: int = 0,
     notes: tuple[str, ...] = (),
     services: tuple[ServiceStanding, ...] = (),
+    unbuilt: tuple[UnbuiltApp, ...] = (),
 ) -> WorkerLine:
     return WorkerLine(
         id=name,
@@ -52,9 +64,12 @@ def _worker(
         tzdata="2026f",
         evaluator="1",
         source="directory apps",
+        revision="7c1e9d42ab12",
+        revision_since="2026-09-29T09:54:00Z",
         notes=notes,
         is_publishing=True,
         services=services,
+        unbuilt=unbuilt,
     )
 
 
@@ -94,8 +109,15 @@ ODD = _status(
     _standing("paused", Sync.SYNCED, Health.PAUSED),
     _standing("nobody", Sync.UNKNOWN, Health.HEALTHY, "no live worker has it"),
     workers=(
-        _worker("web-1", BROKEN, services=(FINE,)),
-        _worker("web-2", BROKEN, drift=1, notes=("memory is limited per process",), services=(FINE, *BAD)),
+        _worker("web-1", BROKEN, services=(FINE,), unbuilt=(replace(UNBUILT, since="2026-09-29T09:54:00Z"),)),
+        _worker(
+            "web-2",
+            BROKEN,
+            drift=1,
+            notes=("memory is limited per process",),
+            services=(FINE, *BAD),
+            unbuilt=(UNBUILT, WAITING),
+        ),
     ),
     checks=("clock     this machine is 4.0 s ahead of the broker",),
 )
@@ -107,6 +129,33 @@ CASES = {"well": WELL, "odd": ODD, "nobody": NOBODY}
 @pytest.mark.parametrize("case", CASES)
 def test_text(case: str, width: int, golden: SnapshotAssertion) -> None:
     assert render.text(CASES[case], width=width, with_workers=True, with_counts=False, with_checks=True) == golden
+
+
+def _deviations() -> tuple[Change, ...]:
+    head = "env: {TOKEN: hunter2}\nservices:\n  - {name: web, command: [./a], port: 3000}\n"
+    usual = described({
+        "crm": sample("name: sync, every: 1m", "name: export, every: 5m", head=head, name="crm"),
+        "search": sample(*(f"name: s{number}, every: 1h" for number in range(6)), name="search"),
+    })  # fmt: skip
+    other = described({
+        "crm": sample(
+            "name: sync, every: 2m, timeout: 9s", "name: more, every: 1m", head=head.replace("hunter2", "x"), name="crm"
+        ),
+    })  # fmt: skip
+    return deviations(running(usual, usual, other))
+
+
+def test_what_single_workers_run_otherwise(golden: SnapshotAssertion) -> None:
+    found = replace(WELL, deviations=_deviations())
+    shown = [
+        render.text(found, width=width, with_workers=False, with_counts=False, with_checks=False) for width in (80, 120)
+    ]
+    document = json.dumps(render.document(found), indent=2)
+    assert "hunter2" not in document + "".join(shown)
+    for each in json.loads(document)["deviations"]:
+        conforms(each, "status", "deviation")
+    assert found.has_drift
+    assert "\n".join(shown) == golden
 
 
 def test_counts(golden: SnapshotAssertion) -> None:

@@ -16,6 +16,8 @@ from relayctl.core.problem import Severity
 
 _CRONS = Path(__file__).resolve().parents[2] / "cases" / "cron" / "realworld_crons.json"
 
+OTHER = "  - {{name: other, handler: jobs.run, cron: 7 4 * * *, moved_from: {}}}\n"
+
 
 def test_defaults() -> None:
     app, _ = checked(schedule('cron: "0 3 * * *"'))
@@ -106,6 +108,9 @@ def test_templates_that_mean_the_same_are_equal() -> None:
         (schedule('cron: "0 9,10 * * 1"', "jitter: 30m"), ["RLY108"]),
         (schedule('cron: "0 3 * * *"', "moved_from: nightly"), ["RLY104"]),
         (schedule('cron: "0 3 * * *"', "moved_from: sample/nightly"), ["RLY104"]),
+        (schedule('cron: "0 3 * * *"', "moved_from: sample/other") + OTHER.format("x/y"), ["RLY104"]),
+        (schedule('cron: "0 3 * * *"', "moved_from: x/other") + OTHER.format("x/y"), []),
+        (schedule('cron: "0 3 * * *"', "moved_from: x/other") + OTHER.format("x/other"), ["RLY104"]),
         (schedule('cron: "0 3 * * *"', name="-x"), ["RLY703"]),
         (schedule('cron: "0 3 * * *"', name="x."), ["RLY703"]),
         (schedule('cron: "0 3 * * *"', name="x" * 64), ["RLY703"]),
