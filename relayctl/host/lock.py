@@ -1,6 +1,7 @@
 """One holder at a time on this machine, by `flock`: released by the kernel however the holder ends.
 
-The record inside (pid, since when) is for people. It is never evidence that the lock is held: only the kernel knows.
+The record inside (pid, since when, command) is for people, and never evidence that the lock is held: only the kernel
+knows.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Self
 
+from relayctl.core.occurrence import instant_text
 from relayctl.errors import FileFailure, StateBusy
 
 if TYPE_CHECKING:
@@ -26,6 +28,13 @@ class Holder:
 
     pid: int
     since_at: datetime
+    command: str = ""
+
+    @property
+    def words(self) -> str:
+        """All of it, for people."""
+        command = f" ({self.command})" if self.command else ""
+        return f"process {self.pid}{command} since {instant_text(self.since_at.replace(microsecond=0))}"
 
 
 class FileLock:
@@ -35,11 +44,13 @@ class FileLock:
     otherwise two could hold the lock, each on a file of its own.
     """
 
-    __slots__ = ("_clock", "_fd", "path")
+    __slots__ = ("_clock", "_command", "_fd", "path")
 
-    def __init__(self, path: Path, clock: Clock) -> None:
+    def __init__(self, path: Path, clock: Clock, *, command: str = "") -> None:
+        """`command` goes into the record, to tell people what holds it."""
         self.path = path
         self._clock = clock
+        self._command = command
         self._fd: int | None = None
 
     def try_acquire(self) -> bool:
@@ -94,7 +105,7 @@ class FileLock:
 
     def record(self, pid: int) -> None:
         """Name `pid` as the holder. A full disk loses the record, never the lock."""
-        text = f"{pid} {self._clock.now().isoformat()}\n".encode()
+        text = f"{pid} {self._clock.now().isoformat()} {self._command}".rstrip().encode() + b"\n"
         with suppress(OSError):
             os.ftruncate(self.fileno(), 0)
             os.pwrite(self.fileno(), text, 0)
@@ -102,8 +113,8 @@ class FileLock:
     def holder(self) -> Holder | None:
         """What the record says, or None if it is empty or torn."""
         try:
-            pid, since = self.path.read_text().split()
-            return Holder(pid=int(pid), since_at=datetime.fromisoformat(since))
+            pid, since, *command = self.path.read_text().rstrip("\n").split(" ", 2)
+            return Holder(pid=int(pid), since_at=datetime.fromisoformat(since), command="".join(command))
         except (OSError, ValueError):
             return None
 
@@ -132,7 +143,7 @@ class FileLock:
 
     def _holder_text(self) -> str:
         holder = self.holder()
-        return f" by process {holder.pid} since {holder.since_at.isoformat()}" if holder else ""
+        return f" by {holder.words}" if holder else ""
 
     def _locked(self, how: int) -> int | None:
         """A descriptor of the file at the path, locked; None if another holds it."""

@@ -43,6 +43,10 @@ class Signals:
             return signal.Signals(self._asked.get(timeout=timeout_s))
         return None
 
+    def is_asked(self) -> bool:
+        """Whether something was asked that nobody has taken yet."""
+        return not self._asked.empty()
+
     def is_stop(self, asked: signal.Signals) -> bool:
         """Whether it asks the process to end."""
         return asked in STOPPING or (asked is signal.SIGHUP and self._had_terminal and not has_terminal())

@@ -31,6 +31,7 @@ class StateDir:
         "broker_log",
         "broker_stamp",
         "broker_users",
+        "environments",
         "last_good",
         "outbox",
         "path",
@@ -49,6 +50,7 @@ class StateDir:
         self.broker_users = self.path / "broker.users"
         self.outbox = self.path / "state.db"
         self.last_good = self.path / "last-good"
+        self.environments = self.path / "environments"
         self.secrets = self.path / "secrets"
         self.worker_identity = self.path / "worker-id"
         self.runtime_record = self.path / "runtime-dir"

@@ -15,6 +15,7 @@ import tempfile
 import zlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from relayctl.errors import BundleDamaged, FileFailure, NewerFormat, Refused
@@ -28,6 +29,7 @@ _RAW_PER_PACKED = 32
 _MOST_NAMED = 5
 _DEEPEST = 64
 _LEVEL = 6
+_PIECE = 1 << 20
 _SMALLER = (
     "keep data and dependencies out of the apps directory, have git ignore them, or raise RELAYCTL_MAX_BUNDLE_BYTES"
 )
@@ -60,9 +62,11 @@ def pack(root: Path, *, max_bytes: int, ignored: Collection[str] = ()) -> Bundle
     where the result would be larger than `max_bytes`.
     """
     real = _real(root)
-    found = sorted(_walk(real, real, "", frozenset(ignored), (str(real),)), key=lambda file: os.fsencode(file.name))
-    if len(found) > MAX_FILES:
+    # Links may lead to one directory on more ways than can be walked.
+    walked = list(islice(_walk(real, real, "", frozenset(ignored), (str(real),)), MAX_FILES + 1))
+    if len(walked) > MAX_FILES:
         raise Refused(f"{root} holds more than {MAX_FILES:,} files", help=_SMALLER)
+    found = sorted((file for file in walked if file is not None), key=lambda file: os.fsencode(file.name))
     if sum(file.size for file in found) > max_bytes * _RAW_PER_PACKED:
         raise _too_large(root, found, max_bytes)
     raw = _archive(found)
@@ -102,6 +106,21 @@ def unpack(data: bytes, digest: str, into: Path, *, max_bytes: int) -> None:
             shutil.rmtree(draft, ignore_errors=True)
 
 
+def is_intact(data: bytes, digest: str) -> bool:
+    """Whether a bundle, however large, unpacks to what `digest` names."""
+    unzip, found, left = zlib.decompressobj(wbits=31), hashlib.sha256(), data
+    try:
+        while not unzip.eof:
+            piece = unzip.decompress(left, _PIECE)
+            left = unzip.unconsumed_tail
+            if not piece and not left:
+                return False
+            found.update(piece)
+    except zlib.error:
+        return False
+    return found.hexdigest() == digest
+
+
 def _real(root: Path) -> Path:
     try:
         return root.resolve(strict=True)
@@ -110,8 +129,13 @@ def _real(root: Path) -> Path:
         raise FileFailure(f"{root}: cannot be read: {reason}") from None
 
 
-def _walk(root: Path, folder: Path, prefix: str, ignored: frozenset[str], above: tuple[str, ...]) -> Iterator[_Found]:
-    """The files below `folder`, which goes by `prefix` in the bundle; `above` are the real directories on the way."""
+def _walk(
+    root: Path, folder: Path, prefix: str, ignored: frozenset[str], above: tuple[str, ...]
+) -> Iterator[_Found | None]:
+    """The files below `folder`, which goes by `prefix` in the bundle, and None for each directory in it.
+
+    `above` are the real directories on the way.
+    """
     try:
         with os.scandir(folder) as scan:
             entries = list(scan)
@@ -132,6 +156,7 @@ def _walk(root: Path, folder: Path, prefix: str, ignored: frozenset[str], above:
         elif str(real) in above or len(above) > _DEEPEST:
             raise FileFailure(f"{entry.path}: is a link to a directory above it", help="remove the link")
         else:
+            yield None
             yield from _walk(root, real, f"{prefix}{entry.name}/", ignored, (*above, str(real)))
 
 

@@ -9,8 +9,10 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection
-from contextlib import suppress
+import tempfile
+import threading
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +26,9 @@ FORMAT_VERSION = 1
 KEPT = 3
 """So many of the newest stay, whether they are in use or not."""
 _CURRENT = "current.json"
+_TURN = "turn.lock"
+_TURN_WITHIN_S = 10.0
+_TURN_POLL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +65,16 @@ class Checkouts:
             with suppress(OSError):
                 os.utime(directory)
             return directory
-        draft = self._folder / f"{revision}.{os.getpid()}.new"
-        shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir(mode=0o700)
+        with self._turn():
+            # Whoever had to wait finds it there now.
+            if not directory.is_dir():
+                self._make(revision, fill)
+        return directory
+
+    def _make(self, revision: str, fill: Callable[[Path], None]) -> None:
+        directory = self.directory(revision)
+        # Under a name of its own: the same number may be another process's where both have their own ones.
+        draft = Path(tempfile.mkdtemp(prefix=f"{revision}.{os.getpid()}.", suffix=".new", dir=self._folder))
         try:
             fill(draft)
             with suppress(FileExistsError):
@@ -73,7 +85,18 @@ class Checkouts:
                 raise
         finally:
             shutil.rmtree(draft, ignore_errors=True)
-        return directory
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """One process at a time fills a directory here. Two would do no harm but work, so nobody waits for long."""
+        lock = FileLock(self._folder / _TURN, self._clock)
+        until, never = self._clock.monotonic() + _TURN_WITHIN_S, threading.Event()
+        while not lock.try_acquire() and self._clock.monotonic() < until:
+            self._clock.wait(never, _TURN_POLL_S)
+        try:
+            yield
+        finally:
+            lock.release()
 
     def discard(self, revision: str) -> None:
         """This one is not as it was put there: make room for it to be put there anew."""
@@ -142,11 +165,17 @@ class Checkouts:
         shutil.rmtree(aside, ignore_errors=True)
 
     def _sweep(self) -> None:
-        """What a process left that died in the middle."""
-        for entry in self._folder.iterdir():
-            parts = entry.name.split(".")
-            if len(parts) == 3 and parts[2] in {"new", "old"} and parts[1].isdigit() and not _lives(int(parts[1])):
-                shutil.rmtree(entry, ignore_errors=True)
+        """What a process left that died in the middle, while nobody fills one."""
+        turn = FileLock(self._folder / _TURN, self._clock)
+        if not turn.try_acquire():
+            return
+        try:
+            for entry in self._folder.iterdir():
+                _, *parts = entry.name.split(".")
+                if {"new", "old"} & set(parts) and parts[0].isdigit() and not _lives(int(parts[0])):
+                    _delete(entry)
+        finally:
+            turn.release()
 
 
 def _modified_at(directory: Path) -> float:
@@ -154,6 +183,13 @@ def _modified_at(directory: Path) -> float:
         return directory.stat().st_mtime
     except OSError:
         return 0.0
+
+
+def _delete(entry: Path) -> None:
+    if entry.is_dir():
+        shutil.rmtree(entry, ignore_errors=True)
+    else:
+        entry.unlink(missing_ok=True)
 
 
 def _lives(pid: int) -> bool:

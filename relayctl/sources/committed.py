@@ -5,14 +5,13 @@ Blobs are read as they are, so that neither filters nor export rules of the repo
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from relayctl.errors import FileFailure, UsageError
+from relayctl.sources.localgit import GitRefused, ask_git
 
-_TIMEOUT_S = 60
 _MOST_BYTES = 512 << 20
 _SHORT = 8
 _LINK, _PROGRAM, _MODULE = "120000", "100755", "160000"
@@ -49,27 +48,27 @@ def apps_of_commit(apps: Path, name: str, into: Path) -> Commit:
     if name.startswith("-"):
         raise _no_commit(name)
     try:
-        prefix = _git(apps, "rev-parse", "--show-prefix").decode(errors="replace").strip()
-    except _GitError as error:
+        prefix = ask_git(apps, "rev-parse", "--show-prefix").decode(errors="replace").strip()
+    except GitRefused as error:
         raise UsageError(
             f'"{name}" is no directory, and no commit: {apps} is in no git repository ({error})',
             help="name a directory of apps, or run this in a checkout",
         ) from None
     try:
-        found = _git(apps, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-    except _GitError:
+        found = ask_git(apps, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    except GitRefused:
         raise _no_commit(name) from None
     commit = found.decode().strip()
     try:
         blobs = list(_blobs(apps, f"{commit}:{prefix.rstrip('/')}"))
-    except _GitError:
+    except GitRefused:
         return Commit(name=name, id=commit, apps=None)
     total = sum(blob.size for blob in blobs)
     if total > _MOST_BYTES:
         raise UsageError(f"the apps of {name} are {total >> 20} MiB, more than {_MOST_BYTES >> 20}: not compared")
     try:
         _write(apps, blobs, into)
-    except (OSError, _GitError) as error:
+    except (OSError, GitRefused) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise FileFailure(f"the apps of {name} cannot be written out: {reason.lower()}") from None
     return Commit(name=name, id=commit, apps=into)
@@ -79,31 +78,8 @@ def _no_commit(name: str) -> UsageError:
     return UsageError(f'"{name}" is neither a directory nor a commit here', help="git log shows the commits")
 
 
-class _GitError(Exception):
-    """What git said, in one line."""
-
-
-def _git(at: Path, *arguments: str, stdin: bytes = b"") -> bytes:
-    try:
-        done = subprocess.run(
-            ["git", "--no-optional-locks", "-C", str(at), *arguments],
-            input=stdin,
-            capture_output=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except FileNotFoundError:
-        raise UsageError("git is not installed, and a commit cannot be read without it") from None
-    except subprocess.TimeoutExpired:
-        raise FileFailure(f"git did not answer within {_TIMEOUT_S} s") from None
-    if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise _GitError(said[0].removeprefix("fatal: ") if said else f"git ended with {done.returncode}")
-    return done.stdout
-
-
 def _blobs(at: Path, tree: str) -> Iterator[_Blob]:
-    for line in _git(at, "ls-tree", "--full-tree", "-r", "-l", "-z", tree).split(b"\0"):
+    for line in ask_git(at, "ls-tree", "--full-tree", "-r", "-l", "-z", tree).split(b"\0"):
         if not line:
             continue
         facts, _, path = line.partition(b"\t")
@@ -115,7 +91,7 @@ def _blobs(at: Path, tree: str) -> Iterator[_Blob]:
 
 
 def _write(at: Path, blobs: list[_Blob], into: Path) -> None:
-    data = _git(at, "cat-file", "--batch", stdin="".join(f"{blob.id}\n" for blob in blobs).encode())
+    data = ask_git(at, "cat-file", "--batch", stdin="".join(f"{blob.id}\n" for blob in blobs).encode())
     begin = 0
     links: list[tuple[Path, str]] = []
     for blob in blobs:

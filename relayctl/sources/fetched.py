@@ -59,6 +59,7 @@ class FetchedSource(ABC):
         # Read by several threads, so each is replaced whole.
         self._tree: Tree | None = None
         self._seen: Tree | None = None
+        self._written: Tree | None = None
         self._trouble: Trouble | None = None
         self._held: Trouble | None = None
         self._settle_at = 0.0
@@ -121,7 +122,8 @@ class FetchedSource(ABC):
         tree, trouble = self._tree, self._trouble
         self._seen = tree
         if tree is None:
-            return View(trouble=trouble.reason if trouble else "nothing of it has been fetched yet")
+            why = trouble or self._held
+            return View(trouble=why.reason if why else "nothing of it has been fetched yet")
         return View(
             apps={
                 name: replace(sighting, place=f"{self.label}/{name}")
@@ -174,7 +176,7 @@ class FetchedSource(ABC):
             except (RelayError, OSError):
                 return False
             since = instant_from_text(current.since) or self._clock.now()
-            self._tree = Tree(revision=current.revision, root=root, since=since, view=view)
+            self._tree = self._written = Tree(revision=current.revision, root=root, since=since, view=view)
         return True
 
     def _recalled(self, current: Current) -> tuple[Path, View]:
@@ -193,13 +195,13 @@ class FetchedSource(ABC):
         try:
             with self._lock:
                 self._fetch(is_over)
+                self._write_down()
             self._trouble = None
-        except (RelayError, OSError) as error:
+        except Exception as error:  # noqa: BLE001  a revision that nobody thought of must not end fetching
             if is_over():
                 return False
-            reason = error.message if isinstance(error, RelayError) else f"the state directory: {error.strerror}"
             since = self._clock.now() if self._trouble is None else self._trouble.since
-            self._trouble = Trouble(reason=reason, since=since)
+            self._trouble = Trouble(reason=_reason_of(error), since=since)
         if (self._tree, self._trouble) != before:
             self.on_hint(None)
         return self._trouble is None
@@ -236,9 +238,25 @@ class FetchedSource(ABC):
                 apps=len(tree.view.apps),
             )
         )
-        self._checkouts.remember(
-            Current(revision=tree.revision, digest=tree.view.revision, since=instant_text(tree.since))
-        )
+
+    def _write_down(self) -> None:
+        """Note what is in force, for a start without the place. What the disk refuses the next pull tries again."""
+        tree = self._tree
+        if tree is not None and tree is not self._written:
+            self._note_down(tree)
+            self._written = tree
+
+    def _note_down(self, tree: Tree) -> None:
+        since = instant_text(tree.since)
+        self._checkouts.remember(Current(revision=tree.revision, digest=tree.view.revision, since=since))
+
+
+def _reason_of(error: Exception) -> str:
+    if isinstance(error, RelayError):
+        return error.message
+    if isinstance(error, OSError):
+        return f"the state directory: {error.strerror}"
+    return f"{type(error).__name__}: {error}"
 
 
 def _kept_sightings(before: Mapping[str, Sighting], found: Mapping[str, Sighting]) -> dict[str, Sighting]:

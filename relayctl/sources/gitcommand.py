@@ -1,4 +1,4 @@
-"""Runs git: in an environment of its own, within time, and with everything it started ended when it must end.
+"""Runs git: in an environment of its own, within time, and with every setting that a repository could bring left out.
 
 It asks nobody anything, runs no hook, filter or monitor that a repository brings, and knows nothing of what is asked.
 """
@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import os
 import re
-import selectors
-import signal
-import subprocess
-import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 
 from relayctl.errors import SourceUnavailable
+from relayctl.host.cycle.command import Why, run_command
 from relayctl.settings import mask_url
 
 PASSED_ON = (
@@ -38,9 +34,6 @@ _OWN_SETTINGS = (
     "http.lowSpeedLimit=1000", "http.lowSpeedTime=30",
 )  # fmt: skip
 _BATCH_SSH = "ssh -oBatchMode=yes -oConnectTimeout=15"
-_POLL_S = 0.1
-_GRACE_S = 2.0
-_MOST_OUTPUT = 1 << 20
 _MOST_WORDS = 8192
 
 IsOver = Callable[[], bool]
@@ -83,13 +76,8 @@ class GitCommand:
             environ |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
         settings = [word for setting in _OWN_SETTINGS for word in ("-c", setting)]
         try:
-            process = subprocess.Popen(
-                ["git", *settings, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=environ,
-                start_new_session=True,
+            finish = run_command(
+                ["git", *settings, *arguments], environ=environ, within_s=within_s, is_over=self.is_over
             )
         except FileNotFoundError:
             raise SourceUnavailable(
@@ -97,53 +85,14 @@ class GitCommand:
             ) from None
         except OSError as error:
             raise SourceUnavailable(f"git cannot be started ({error.strerror})") from error
-        with process:
-            try:
-                return self._attend(process, time.monotonic() + within_s, within_s)
-            finally:
-                # Once it has ended its number may be another's, and what it left running is there on purpose.
-                if process.returncode is None:
-                    _end(process)
-
-    def _attend(self, process: subprocess.Popen[bytes], until: float, within_s: float) -> Answer:
-        """Read what it says until it has ended."""
-        assert process.stdout is not None
-        assert process.stderr is not None
-        said: dict[int, bytes] = {process.stdout.fileno(): b"", process.stderr.fileno(): b""}
-        with selectors.DefaultSelector() as selector:
-            for number in said:
-                selector.register(number, selectors.EVENT_READ)
-            while selector.get_map():
-                ready = selector.select(_POLL_S)
-                if not ready and process.poll() is not None:
-                    # Something that outlives it on purpose, as a connection that ssh shares, may keep the pipes open.
-                    break
-                for key, _ in ready:
-                    block = os.read(key.fd, 65536)
-                    if not block:
-                        selector.unregister(key.fd)
-                    said[key.fd] = (said[key.fd] + block)[-_MOST_OUTPUT:]
-                if self.is_over():
-                    raise SourceUnavailable("the worker is stopping")
-                if time.monotonic() > until:
-                    raise SourceUnavailable(f"git took longer than {within_s:.0f} s and was ended")
-        try:
-            code = process.wait(_GRACE_S)
-        except subprocess.TimeoutExpired:
-            raise SourceUnavailable("git closed its output and did not end") from None
-        output, words = (said[stream.fileno()] for stream in (process.stdout, process.stderr))
-        return Answer(code=code, output=output.decode(errors="replace"), words=_harmless(words[-_MOST_WORDS:]))
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End what still lives of it and of what it started; asked first, since git then takes its lock files away."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, number)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_GRACE_S)
-            if number is signal.SIGTERM and process.returncode >= 0:
-                return
+        if finish.why is Why.UNWANTED:
+            raise SourceUnavailable("the worker is stopping")
+        if finish.why is Why.OVERDUE:
+            raise SourceUnavailable(f"git took longer than {within_s:.0f} s and was ended")
+        if finish.why is Why.MUTE:
+            raise SourceUnavailable("git closed its output and did not end")
+        words = _harmless(finish.errors[-_MOST_WORDS:])
+        return Answer(code=finish.code, output=finish.output.decode(errors="replace"), words=words)
 
 
 def _harmless(words: bytes) -> str:

@@ -22,9 +22,14 @@ _MOST_PACKS = 30
 """With more than these, what no commit needs any more is thrown away."""
 _DAMAGE = re.compile(
     r"not a git repository|bad object|corrupt|loose object|unable to read tree|unpack-objects|index-pack"
-    r"|missing (?:blob|tree|commit)|unresolved deltas|did not send all necessary|bad config|is not a commit",
+    r"|unable to read sha1 file|missing (?:blob|tree|commit)|unresolved deltas|did not send all necessary|bad config"
+    r"|is not a commit",
     re.IGNORECASE,
 )
+
+
+class NoFolder(SourceUnavailable):
+    """The commit has no folder of apps, which is for the next commit to mend."""
 
 
 class GitRepository:
@@ -38,16 +43,19 @@ class GitRepository:
     def fetch(self, *, depth: int = 1) -> str:
         """The commit that the ref names now. Raises SourceUnavailable with the reason in words."""
         answer = self._fetch(depth)
-        if answer.code and _DAMAGE.search(answer.words):
-            shutil.rmtree(self._folder, ignore_errors=True)
+        if answer.code and self._forget_if_damaged(answer):
             answer = self._fetch(depth)
         if answer.code:
             raise SourceUnavailable(_in_words(answer.words, self._place))
-        commit = self._ask("rev-parse", "--verify", "--quiet", f"{_HEAD}^{{commit}}")
+        commit = self.head()
         if commit is None:
             raise SourceUnavailable(f"{self._place.ref} is no commit there")
         self._tidy()
         return commit
+
+    def head(self) -> str | None:
+        """The commit that was fetched last; None where nothing was."""
+        return self._ask("rev-parse", "--verify", "--quiet", f"{_HEAD}^{{commit}}")
 
     def ancestors(self, most: int) -> list[str]:
         """The commits before the one that was fetched last, as far as they were fetched, along its first parents."""
@@ -55,10 +63,10 @@ class GitRepository:
         return (listed or "").split()[1:]
 
     def check_out(self, commit: str, directory: Path) -> None:
-        """Lay out the apps' folder of `commit` in an empty directory. Raises SourceUnavailable where it has none."""
+        """Lay out the apps' folder of `commit` in an empty directory. Raises NoFolder, SourceUnavailable."""
         tree = f"{commit}^{{tree}}" if self._place.path == "." else f"{commit}:{self._place.path}"
         if self._ask("cat-file", "-t", tree) != "tree":
-            raise SourceUnavailable(f"there is no folder {self._place.path} in commit {commit[:12]}")
+            raise NoFolder(f"there is no folder {self._place.path} in commit {commit[:12]}")
         index = directory.with_name(f"{directory.name}.index")
         try:
             for words in (["read-tree", tree], ["checkout-index", "--all", "--quiet"]):
@@ -69,11 +77,18 @@ class GitRepository:
                     more={"GIT_INDEX_FILE": str(index)},
                 )
                 if answer.code:
+                    self._forget_if_damaged(answer)
                     raise SourceUnavailable(f"commit {commit[:12]} cannot be laid out: {_last_line(answer.words)}")
         finally:
             for left in (index, index.with_name(f"{index.name}.lock")):
                 with suppress(OSError):
                     left.unlink(missing_ok=True)
+
+    def _forget_if_damaged(self, answer: Answer) -> bool:
+        is_damaged = _DAMAGE.search(answer.words) is not None
+        if is_damaged:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        return is_damaged
 
     def _fetch(self, depth: int) -> Answer:
         if not (self._folder / "HEAD").exists():

@@ -5,30 +5,32 @@ What is fetched, and what is made of it, is the source's business.
 
 from __future__ import annotations
 
-import random
-import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from relayctl.host.clock import Clock
+from relayctl.host.cycle.loop import LONGEST_WAIT_S, SPREAD, Loop
 
-SPREAD = 0.1
+if TYPE_CHECKING:
+    import threading
+
+    from relayctl.host.clock import Clock
+    from relayctl.host.cycle.loop import IsOver
+
 LONGEST_PAUSE_S = 300.0
 _FIRST_PAUSE_S = 5.0
 _APART_S = 1.0
 """Between two fetches, however many demands there are."""
+_LOOK_S = 1.0
 
 Pull = Callable[[Callable[[], bool]], bool]
 """Asks once, and gives up when what it is handed says so; whether that went well."""
 
+__all__ = ["LONGEST_PAUSE_S", "SPREAD", "Pull", "Puller"]
+
 
 class Puller:
-    """`run` is the body of a thread of its own; `demand` and `wake` may be called from anywhere.
-
-    Demands that come while it asks lead to one more time, not to one each.
-    """
+    """`run` is the body of a thread of its own; `demand` and `wake` may be called from anywhere."""
 
     def __init__(
         self,
@@ -36,45 +38,40 @@ class Puller:
         *,
         interval: timedelta | None,
         clock: Clock,
-        is_fresh: bool,
+        first_s: float | None = 0.0,
         longest_s: float = LONGEST_PAUSE_S,
+        has_news: Callable[[], bool] | None = None,
     ) -> None:
-        """Without an `interval` it asks on demand only. `is_fresh` says that it was asked a moment ago, `longest_s` how
-        long the pauses may grow."""
-        self._longest_s = longest_s
+        """Without an `interval` it asks on demand only. `first_s` is the time until the first time, None for an
+        interval; `longest_s` how long the pauses may grow. `has_news` says that a peer has fetched something."""
         self._pull = pull
-        self._interval_s = None if interval is None else interval.total_seconds()
-        self._clock = clock
-        self._wake = threading.Event()
-        self._is_demanded = False
+        self._interval_s = 0.0 if interval is None else interval.total_seconds()
+        self._longest_s = max(self._interval_s, longest_s)
         self._failures = 0
-        self._next_at = clock.monotonic() + (self._pause_s() if is_fresh else 0.0)
+        self._loop = Loop(
+            self._once,
+            interval=interval,
+            clock=clock,
+            first_s=first_s,
+            apart_s=_APART_S,
+            is_called=has_news or (lambda: False),
+            look_s=LONGEST_WAIT_S if has_news is None else _LOOK_S,
+        )
 
     def demand(self) -> None:
         """Ask soon."""
-        self._is_demanded = True
-        self._wake.set()
+        self._loop.demand()
 
     def wake(self) -> None:
         """Come out of a wait."""
-        self._wake.set()
+        self._loop.wake()
 
     def run(self, stop: threading.Event) -> None:
         """Go on until `stop` is set; a fetch that is under way is given up then."""
-        while not stop.is_set():
-            left = self._next_at - self._clock.monotonic()
-            if left > 0 and not self._is_demanded:
-                self._clock.wait(self._wake, min(left, 3600.0))
-                self._wake.clear()
-                continue
-            self._is_demanded = False
-            self._failures = 0 if self._pull(stop.is_set) else self._failures + 1
-            self._next_at = self._clock.monotonic() + self._pause_s()
-            self._clock.wait(stop, _APART_S)
+        self._loop.run(stop)
 
-    def _pause_s(self) -> float:
-        pause = float("inf") if self._interval_s is None else self._interval_s
-        if self._failures:
-            longest = max(self._interval_s or 0.0, self._longest_s)
-            pause = min(_FIRST_PAUSE_S * 2.0 ** min(self._failures - 1, 20), longest)
-        return pause * (1 + random.uniform(-SPREAD, SPREAD))  # noqa: S311  not for secrecy
+    def _once(self, is_over: IsOver) -> float | None:
+        self._failures = 0 if self._pull(is_over) else self._failures + 1
+        if not self._failures:
+            return None
+        return float(min(_FIRST_PAUSE_S * 2.0 ** min(self._failures - 1, 20), self._longest_s))

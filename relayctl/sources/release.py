@@ -16,7 +16,7 @@ from relayctl.core.facts import Emit
 from relayctl.core.release import Release
 from relayctl.errors import BrokerError, SourceUnavailable
 from relayctl.sources.bundle import unpack
-from relayctl.sources.fetched import FetchedSource
+from relayctl.sources.fetched import FetchedSource, Tree
 from relayctl.sources.source import View
 
 if TYPE_CHECKING:
@@ -110,7 +110,6 @@ class ReleaseSource(FetchedSource):
             tree = self._judged(release.digest)
         was, self._release = self._release, release
         self._put_in_force(tree, lambda revision: self._named(revision, was))
-        self._remember(release)
 
     def _named(self, revision: str, was: Release | None = None) -> str:
         found = [each for each in (was, self._release) if each is not None and each.digest == revision]
@@ -120,6 +119,11 @@ class ReleaseSource(FetchedSource):
         """The broker has lost what this worker runs."""
         if self._tree is not None:
             self._releases.offer(release, (self._tree.root.parent / _BUNDLE).read_bytes())
+
+    def _note_down(self, tree: Tree) -> None:
+        super()._note_down(tree)
+        if self._release is not None:
+            self._remember(self._release)
 
     def _remember(self, release: Release) -> None:
         draft = self._record.with_name(f"{self._record.name}.{os.getpid()}")

@@ -74,13 +74,17 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceStanding:
-    """How a source stands: what it gives since when, why it cannot be asked, which newer revision is not taken."""
+    """How a source stands: what it gives since when, why it cannot be asked, which newer revision is not taken.
+
+    `busy` says who has been asking for a while, and since when.
+    """
 
     label: str
     revision: str = ""
     since: datetime | None = None
     trouble: Trouble | None = None
     held: Trouble | None = None
+    busy: str = ""
 
     @property
     def since_text(self) -> str:

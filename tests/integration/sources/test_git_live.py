@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -137,3 +138,30 @@ def test_a_run_that_ends_by_itself_needs_the_place_or_what_was_taken_before(
     missing = fleet.start("--git", f"{origin.url}-not", "--once", state=state, wait=False)
     assert missing.await_exit() == 3
     assert "no repository there" in "".join(missing.noise)
+
+
+@pytest.mark.slow
+def test_workers_on_one_state_directory_share_what_one_of_them_is_asked_to_fetch(
+    fleet: Fleet, origin: Origin, state: Path
+) -> None:
+    flags = ("--git", origin.url, "--git-interval", "off")
+    workers = [fleet.start(*flags, state=state) for _ in range(2)]
+    stamp = next((state / "git").glob("*/last-fetch.json"))
+
+    def fetched() -> int:
+        return int(json.loads(stamp.read_text())["count"])
+
+    # Each asks once when it starts.
+    await_true(lambda: fetched() == 2, "the second one has not asked")
+    origin.app("a1", minute=2)
+    first = origin.push()[:12]
+    workers[0].send(signal.SIGHUP)
+    for worker in workers:
+        worker.await_told("revision-taken", revision=first)
+    assert fetched() == 3, "the other one asked as well"
+    workers[0].kill()
+    origin.app("a1", minute=3)
+    second = origin.push()[:12]
+    workers[1].send(signal.SIGHUP)
+    workers[1].await_told("revision-taken", revision=second)
+    assert workers[1].stop() == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import stat
 import threading
@@ -208,12 +209,65 @@ def test_a_folder_that_is_not_in_the_commit_holds_it(tmp_path: Path, origin: Ori
     missing = Follower(tmp_path / "one", origin.url, path="elsewhere")
     assert missing.pull()
     assert "there is no folder elsewhere" in missing.told("revision-held")[0].problem
-    assert missing.source.look().trouble
+    assert "there is no folder elsewhere" in (missing.source.look().trouble or "")
     root = Follower(tmp_path / "two", origin.url, path=".")
     origin.git("mv", "apps/a", "a")
     origin.push()
     assert root.pull()
     assert "a" in root.source.look().apps
+
+
+def test_a_commit_that_could_not_be_laid_out_is_tried_again(origin: Origin, follower: Follower) -> None:
+    (origin.apps / "a" / "large.bin").write_bytes(bytes(1 << 20))
+    large = origin.push()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, hard))
+    try:
+        assert not follower.pull()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert follower.told("revision-held") == [], "the commit is not to blame"
+    assert "cannot be laid out" in follower.source.standing.notes[0]
+    assert follower.pull()
+    assert follower.revision() == large
+
+
+def test_what_could_not_be_written_down_is_written_later(origin: Origin, follower: Follower) -> None:
+    note = follower.folder / "trees" / "current.json"
+    note.unlink()
+    note.mkdir()
+    origin.app("b", minute=2)
+    second = origin.push()
+    assert not follower.pull()
+    note.rmdir()
+    assert follower.pull()
+    assert follower.open().recall()
+    assert follower.revision() == second
+
+
+def test_a_revision_that_nobody_thought_of_is_trouble_and_no_end(
+    origin: Origin, follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin.app("b", minute=2)
+    second = origin.push()
+    with monkeypatch.context() as patched:
+        patched.setattr(follower.source, "_fill", lambda *_: 1 // 0)
+        assert not follower.pull()
+    assert "ZeroDivisionError" in follower.source.standing.notes[0]
+    assert follower.pull()
+    assert follower.revision() == second
+
+
+def test_what_a_killed_checkout_left_goes(origin: Origin, follower: Follower) -> None:
+    trees = follower.folder / "trees"
+    names = ("aa.4194305.x.new", "bb.4194305.old")
+    for name in names:
+        (trees / name / "sub").mkdir(parents=True)
+    (trees / "aa.4194305.x.new.index").touch()
+    mine = trees / f"cc.{os.getpid()}.x.new"
+    mine.mkdir()
+    follower.source.settle(list)
+    assert [entry.name for entry in trees.iterdir() if ".new" in entry.name or ".old" in entry.name] == [mine.name]
 
 
 def test_links_stay_within_the_apps_and_modes_survive(origin: Origin, follower: Follower) -> None:

@@ -163,6 +163,18 @@ def test_a_start_knows_what_was_taken_and_gives_it_back_to_a_broker_that_lost_it
     assert source.look().apps == before.apps
 
 
+def test_what_could_not_be_written_down_is_written_later(publisher: Publisher, follower: Follower) -> None:
+    publisher.publish()
+    note = follower.folder / "release.json"
+    note.mkdir(parents=True)
+    assert not follower.pull()
+    note.rmdir()
+    assert follower.pull()
+    source = follower.open()
+    assert source.recall()
+    assert source.standing.revision == "release 1"
+
+
 def test_torn_files_are_unpacked_again(publisher: Publisher, follower: Follower) -> None:
     publisher.publish()
     assert follower.pull()

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from relayctl.core.checkpoint import Checkpoint
-from relayctl.core.intent import MOST_ROWS, Intent
-from relayctl.core.occurrence import Occurrence, from_epoch
+from relayctl.core.intent import MOST_ROWS, Intent, from_columns
+from relayctl.core.occurrence import Occurrence, from_epoch, instant_text
 from relayctl.errors import FileFailure
+from relayctl.host import outbox
 from relayctl.host.clock import HeldClock
 from relayctl.host.outbox import Outbox
 
@@ -362,3 +363,15 @@ def test_how_long_the_oldest_row_has_waited(box: Box) -> None:
     box.put(intent(), intent(T0 + 1, first_failed_at=from_epoch(T0 - 30)), intent(T0 + 2))
     box.run("UPDATE intents SET token = '', first_failed_at = '2000-01-01T00:00:00Z' WHERE scheduled_at LIKE '%:02Z'")
     assert box.outbox.standing() == (3, from_epoch(T0 - 30)), "a row that is never published does not age"
+
+
+def test_the_oldest_row_is_found_without_reading_the_others(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    box.put(*(intent(T0 + number, first_failed_at=from_epoch(T0 + number)) for number in range(200)))
+    read: list[object] = []
+    monkeypatch.setattr(outbox, "from_columns", lambda row: read.append(row) or from_columns(row))
+    assert box.outbox.standing() == (200, from_epoch(T0))
+    assert len(read) == 1
+    box.run("UPDATE intents SET token = '' WHERE scheduled_at < '" + instant_text(from_epoch(T0 + 50)) + "'")
+    assert box.outbox.standing() == (200, from_epoch(T0 + 50)), "behind two pages of rows that cannot be read"
+    box.run("UPDATE intents SET token = ''")
+    assert box.outbox.standing() == (200, None)

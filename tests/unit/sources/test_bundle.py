@@ -141,6 +141,17 @@ def test_links_are_followed_inside_and_refused_outside(tmp_path: Path) -> None:
         pack(root, max_bytes=MAX)
 
 
+def test_links_that_multiply_have_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("relayctl.sources.bundle.MAX_FILES", 200)
+    for level in range(40):
+        (tmp_path / str(level)).mkdir()
+        for name in "ab":
+            (tmp_path / str(level) / name).symlink_to(tmp_path / str(level + 1))
+    (tmp_path / "40").mkdir()
+    with pytest.raises(Refused, match="more than 200 files"):
+        pack(tmp_path, max_bytes=MAX)
+
+
 def test_what_is_too_large_is_refused_by_the_names_of_the_largest(tmp_path: Path) -> None:
     root = tree(tmp_path / "apps", {"a/template.yaml": "x", "b/template.yaml": "y"})
     (root / "a" / "model.bin").write_bytes(os.urandom(2 * MAX))

@@ -39,8 +39,9 @@ class Line:
 
     def gaps(self, most: int, interval: float | None, *, is_fresh: bool = False) -> list[float]:
         self.most = most
+        first_s = None if is_fresh else 0.0
         span = None if interval is None else timedelta(seconds=interval)
-        self.puller = Puller(self.pull, interval=span, clock=self, is_fresh=is_fresh)  # type: ignore[arg-type]
+        self.puller = Puller(self.pull, interval=span, clock=self, first_s=first_s)  # type: ignore[arg-type]
         self.puller.run(self.stop)
         return [later - earlier for earlier, later in zip(self.pulls, self.pulls[1:], strict=False)]
 
@@ -95,7 +96,7 @@ def test_without_an_interval_it_waits_for_a_demand() -> None:
 
     from relayctl.host.clock import SystemClock
 
-    puller = Puller(pull, interval=None, clock=SystemClock(), is_fresh=True)
+    puller = Puller(pull, interval=None, clock=SystemClock(), first_s=None)
     thread = threading.Thread(target=puller.run, args=(stop,))
     thread.start()
     assert not asked.wait(0.05)
