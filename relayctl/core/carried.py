@@ -15,6 +15,7 @@ from relayctl.core.names import MAX_NAME_LENGTH, legal_form
 LONGEST_RUN = timedelta(hours=1)
 """The timeout of a job whose source knows none: cron and the like wait for ever, a worker by default for an hour."""
 
+_NO_REFERENCE = re.compile(r"[^a-z0-9.-]+")
 _TRAILING = re.compile(r"[._-]+$")
 
 
@@ -58,6 +59,22 @@ class Import:
     def is_complete(self) -> bool:
         """Whether every job of the source runs."""
         return not any(note.is_lost for note in self.notes)
+
+
+class Secrets:
+    """Which secret fills which variable. An app has one for each name, whichever of its jobs runs."""
+
+    def __init__(self) -> None:
+        self.references: dict[str, str] = {}
+
+    def take(self, variable: str, text: str) -> tuple[str, bool]:
+        """A legal reference close to `text`, and whether the variable has it: another job may have another one."""
+        reference = _NO_REFERENCE.sub("-", text.lower()).strip("-._")[:MAX_NAME_LENGTH].rstrip("-._") or "secret"
+        return reference, self.references.setdefault(variable, reference) == reference
+
+    def drop(self, variable: str) -> None:
+        """No job needs it."""
+        self.references.pop(variable, None)
 
 
 class Names:

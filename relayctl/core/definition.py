@@ -20,6 +20,7 @@ SPEC_VERSION = 1
 TOMBSTONE = "tombstone"
 """The hash of a removed schedule."""
 _FOREVER = 1 << 62
+_ENCODE = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,7 @@ class Spec:
                 },
                 "zone": zone_digest(trigger.timezone),
             }
-        text = json.dumps(document, separators=(",", ":"), sort_keys=True)
+        text = _ENCODE(document)
         return cls(text=text, hash=hashlib.blake2b(text.encode(), digest_size=8).hexdigest())
 
 

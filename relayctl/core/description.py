@@ -21,8 +21,8 @@ DESCRIPTION_VERSION = 1
 
 Fields = Mapping[str, str]
 """Field to its value as a template would spell it, in the order in which they are shown."""
-HIDDEN = frozenset({"hash", "spec"})
-"""Fields that decide equality but are shown in other words."""
+HIDDEN = frozenset({"hash", "spec", "moved_from"})
+"""Fields that are shown in other words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +80,7 @@ def describe_schedule(schedule: Schedule) -> dict[str, str]:
         "catch_up": schedule.catch_up.value,
         "jitter": format_duration(schedule.jitter),
         "input": schedule.input or "",
+        **({} if schedule.moved_from is None else {"moved_from": "/".join(schedule.moved_from)}),
         "hash": spec.hash,
         "spec": spec.text,
     }

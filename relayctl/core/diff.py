@@ -15,9 +15,9 @@ from relayctl.core.cron import Cron, Every, ShiftEffect
 from relayctl.core.definition import Firing
 from relayctl.core.description import Description, Fields
 from relayctl.core.fieldchange import MOVING, RULES, FieldChange, field_changes
-from relayctl.core.firecount import count_firings
+from relayctl.core.firecount import Counter
 from relayctl.core.herd import Herd, new_herds
-from relayctl.core.occurrence import epoch_seconds
+from relayctl.core.renames import Renames
 from relayctl.core.running import BrokenApp, Name, Running, baseline
 
 _YEAR = timedelta(days=366)
@@ -57,8 +57,9 @@ class Change:
     `when` is its trigger as it is written. `worker` is the one that has to be restored. `capped_to` is what workers
     grant of a new timeout that is longer, `pause_note` says who paused it, why and until when. `service` has the fields
     of a service, as they will be or, where it goes, as they were; `restarts` counts services that are replaced because
-    the settings of their app change. `waiting` counts occurrences that nobody has claimed, `in_flight` runs that go on
-    under the contract they began with.
+    the settings of their app change. A creation that is `moved_from` another name takes over what that one owes, and
+    the removal of that one is `moved_to` this; `not_moved_from` names one that is not moved. `waiting` counts
+    occurrences that nobody has claimed, `in_flight` runs that go on under the contract they began with.
     """
 
     action: Action
@@ -79,6 +80,9 @@ class Change:
     paused_at: datetime | None = None
     pause_note: str = ""
     renamed_to: str = ""
+    moved_from: str = ""
+    moved_to: str = ""
+    not_moved_from: str = ""
     capped_to: timedelta | None = None
     service: Fields | None = None
     restarts: int = 0
@@ -192,9 +196,11 @@ def make_plan(
     return Plan(
         now=now,
         horizon=horizon,
-        changes=tuple(sorted(_with_renames(changes), key=_order)),
+        changes=tuple(
+            sorted(_with_renames(_with_moves(changes, Renames(desired, running, held), running)), key=_order)
+        ),
         unchanged=unchanged,
-        fires=_fires(base, after, running, _Count(now, horizon, counted)),
+        fires=_fires(base, after, running, Counter(now, horizon, counted)),
         running=sum(len(each.schedules) for each in base.values()),
         held=tuple(
             Held(broken=each, schedules=len(base.get(each.app, _EMPTY).schedules))
@@ -223,7 +229,11 @@ def is_mass_removal(removed: int, total: int) -> bool:
 
 def removal_guard(plan: Plan) -> str:
     """What a reconciler would hold back of this plan, in words; empty when nothing."""
-    removed = sum(1 for change in plan.changes if change.action is Action.REMOVE and change.item is Item.SCHEDULE)
+    removed = sum(
+        1
+        for change in plan.changes
+        if change.action is Action.REMOVE and change.item is Item.SCHEDULE and not change.moved_to
+    )
     is_emptied = removed > 0 and removed == plan.running and not plan.unchanged and not plan.count(Action.CREATE)
     if not (is_mass_removal(removed, plan.running) or is_emptied):
         return ""
@@ -406,6 +416,22 @@ def _items(apps: Mapping[str, Description]) -> Iterator[tuple[Item, str, str]]:
             yield from ((item, app, name) for name in sorted(names))
 
 
+def _with_moves(changes: Sequence[Change], renames: Renames, running: Running) -> list[Change]:
+    """Both halves of a move say so, and the pause goes with it."""
+    found: dict[Name, Change] = {(each.app, each.name): each for each in changes if each.item is Item.SCHEDULE}
+    for name, change in [(name, each) for name, each in found.items() if each.action is Action.CREATE]:
+        old = renames.old_name(*name)
+        if old is None:
+            said = renames.said(*name) if renames.is_unfounded(*name) else ""
+            found[name] = replace(change, not_moved_from=said)
+            continue
+        entry = running.registry[old]
+        found[name] = replace(change, moved_from="/".join(old), paused_at=entry.paused_at, pause_note=entry.pause_note)
+        if old in found:
+            found[old] = replace(found[old], moved_to="/".join(name), paused_at=None, pause_note="")
+    return [found[each.app, each.name] if each.item is Item.SCHEDULE else each for each in changes]
+
+
 def _with_renames(changes: Sequence[Change]) -> list[Change]:
     """Removals that look like one half of a rename say so: identity is the name, so the history starts anew."""
     created: dict[tuple[str, str], list[Change]] = {}
@@ -414,7 +440,7 @@ def _with_renames(changes: Sequence[Change]) -> list[Change]:
             created.setdefault(_likeness(change), []).append(change)
     return [
         replace(change, renamed_to=_new_name(change, created.get(_likeness(change), [])))
-        if change.action is Action.REMOVE and change.item is Item.SCHEDULE
+        if change.action is Action.REMOVE and change.item is Item.SCHEDULE and not change.moved_to
         else change
         for change in changes
     ]
@@ -450,24 +476,8 @@ def _when(fields: Fields) -> str:
     return f"{fields.get('cron', '')}   {fields.get('timezone', '')}".strip()
 
 
-class _Count:
-    """Counts the firings of a schedule within a horizon."""
-
-    def __init__(self, now: datetime, horizon: timedelta, counted: Mapping[str, int]) -> None:
-        self._start = epoch_seconds(now)
-        self._end = self._start + int(horizon.total_seconds())
-        self._counted = counted
-
-    def __call__(self, fields: Fields | None) -> int:
-        if fields is None:
-            return 0
-        spec = fields["spec"]
-        found = self._counted.get(spec)
-        return count_firings(spec, self._start, self._end) if found is None else found
-
-
 def _fires(
-    before: Mapping[str, Description], after: Mapping[str, Description], running: Running, count: _Count
+    before: Mapping[str, Description], after: Mapping[str, Description], running: Running, count: Counter
 ) -> dict[Name, tuple[int, int]]:
     found = {}
     for app in {*before, *after}:

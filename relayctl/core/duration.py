@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from functools import lru_cache
 
 from relayctl.errors import RelayError
 
@@ -44,6 +45,7 @@ def parse_duration(text: str) -> timedelta:
     return timedelta(milliseconds=total_ms)
 
 
+@lru_cache(maxsize=4096)
 def format_duration(value: timedelta) -> str:
     """Spell a duration as shortly as the grammar can, to the millisecond: 90 minutes are `90m`, a day is `1d`."""
     total_ms = round(value / timedelta(milliseconds=1))

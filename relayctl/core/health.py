@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any
 
 from relayctl.core.servicestanding import ServiceStanding
+from relayctl.core.unbuilt import UnbuiltApp
 
 BEAT_LIMIT_S = 15.0
 """A loop without a sign of life for longer hangs: all its waits, those for a silent broker included, are shorter."""
@@ -77,6 +78,10 @@ class Signs:
     """How long the oldest row that can be published has waited."""
     outbox_trouble: str | None = None
     source: str = ""
+    source_notes: Sequence[str] = ()
+    """Why it cannot be asked, or which newer revision of it is not taken, in words."""
+    source_busy: str = ""
+    """Who has been asking it for a while, and since when, in words."""
     is_source_lost: bool = False
     held_removal: str = ""
     broken: Sequence[str] = ()
@@ -84,6 +89,7 @@ class Signs:
     revision: str = ""
     http: str | None = None
     services: Sequence[ServiceStanding] = ()
+    unbuilt: Sequence[UnbuiltApp] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +170,8 @@ def judge(signs: Signs) -> HealthReport:
     if signs.state is not State.STARTING:
         checks += [
             _broker(signs), *_passes(signs), _registered(signs), _due(signs), _outbox(signs), _clock(signs),
-            _source(signs), _removals(signs), _templates(signs), _drift(signs), _services(signs),
+            _source(signs), _removals(signs), _templates(signs), _environments(signs), _drift(signs),
+            _services(signs),
         ]  # fmt: skip
     return HealthReport(
         worker=signs.worker,
@@ -276,9 +283,15 @@ def _clock(signs: Signs) -> Check:
 
 def _source(signs: Signs) -> Check:
     reason = f"{signs.source} can be read"
+    because = "".join(f": {note}" for note in signs.source_notes)
     if signs.is_source_lost:
-        reason = f"{signs.source} cannot be read; everything keeps running as it was"
-    return Check(name="source", weight=Weight.NOTE, is_ok=not signs.is_source_lost, reason=reason)
+        reason = f"{signs.source} cannot be read; everything keeps running as it was{because}"
+    elif because:
+        reason = f"{signs.source}{because}"
+    if signs.source_busy:
+        reason = f"{reason}; it is being fetched by {signs.source_busy}"
+    is_ok = not signs.is_source_lost and not because
+    return Check(name="source", weight=Weight.NOTE, is_ok=is_ok, reason=reason)
 
 
 def _removals(signs: Signs) -> Check:
@@ -296,6 +309,17 @@ def _templates(signs: Signs) -> Check:
         shown = ", ".join(broken[:5]) + (f" and {len(broken) - 5} more" if len(broken) > 5 else "")
         reason = f"broken: {shown}; relayctl validate says why"
     return Check(name="templates", weight=Weight.NOTE, is_ok=not broken, reason=reason)
+
+
+def _environments(signs: Signs) -> Check:
+    failing = [app for app in signs.unbuilt if app.is_failing]
+    reason = "every app has what it needs"
+    if failing:
+        more = f" (and {len(failing) - 1} more)" if len(failing) > 1 else ""
+        reason = f"{failing[0].words}{more}; relayctl status shows the last lines"
+    elif signs.unbuilt:
+        reason = "; ".join(app.words for app in signs.unbuilt[:3])
+    return Check(name="environments", weight=Weight.NOTE, is_ok=not failing, reason=reason)
 
 
 def _drift(signs: Signs) -> Check:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,6 +24,7 @@ from relayctl.errors import NewerFormat
 PLAN_FILE_VERSION = 1
 KIND = "relayctl plan"
 _SHORT = 8
+_ID = re.compile(r"[0-9a-f]{8,64}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +179,14 @@ def to_document(saved: SavedPlan) -> dict[str, Any]:
     }
 
 
+def _id(part: Part) -> str:
+    # It goes into the release, where it tells plans apart: an empty one would be that of every release without a plan.
+    text = part.text("id")
+    if _ID.fullmatch(text) is None:
+        raise wrong("id", "8 to 64 characters of 0-9 and a-f")
+    return text
+
+
 def from_document(document: object) -> SavedPlan:
     """The plan of a document. UsageError where it is none, NewerFormat where a newer relayctl wrote it."""
     part = Part(document)
@@ -194,7 +204,7 @@ def from_document(document: object) -> SavedPlan:
     except OverflowError:
         raise wrong("plan", "within the times that a clock can show") from None
     return SavedPlan(
-        id=part.text("id"),
+        id=_id(part),
         made_at=part.instant("made_at"),
         by=part.text("by"),
         basis=Basis(

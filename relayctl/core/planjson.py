@@ -186,6 +186,7 @@ def _item(word: str) -> Item:
 
 
 _TEXTS = ("app", "name", "when", "handler", "worker", "pause_note", "renamed_to")
+_MOVES = ("moved_from", "moved_to", "not_moved_from")
 _NUMBERS = ("waiting", "in_flight", "restarts")
 _INSTANTS = ("next_before", "next_after", "paused_at")
 
@@ -194,7 +195,7 @@ def _change_to_json(change: Change) -> dict[str, Any]:
     return {
         "action": change.action.value,
         "item": change.item.value,
-        **{name: getattr(change, name) for name in (*_TEXTS, *_NUMBERS)},
+        **{name: getattr(change, name) for name in (*_TEXTS, *_MOVES, *_NUMBERS)},
         **{name: _instant(getattr(change, name)) for name in _INSTANTS},
         "is_enabled": change.is_enabled,
         "fields": [
@@ -210,7 +211,7 @@ def _change_to_json(change: Change) -> dict[str, Any]:
 
 def _change_from_json(part: Part) -> Change:
     capped = part.optional_number("capped_to_ms")
-    texts: dict[str, Any] = {name: part.text(name) for name in _TEXTS}
+    texts: dict[str, Any] = {name: part.text(name) for name in (*_TEXTS, *_MOVES)}
     numbers: dict[str, Any] = {name: part.number(name) for name in _NUMBERS}
     instants: dict[str, Any] = {name: part.optional_instant(name) for name in _INSTANTS}
     return Change(

@@ -80,13 +80,16 @@ class Release:
 
     @classmethod
     def from_record(cls, serial: int, text: str) -> Release | None:
-        """Read a kept record; None where a newer relayctl wrote it."""
-        made_ms, _, _, draft = text.split("|", 3)
-        document = json.loads(draft)
-        if document.pop("v", 0) > RELEASE_VERSION:
-            return None
-        known = {name: document[name] for name in Draft.__slots__ if name in document}
-        return cls(serial=serial, made_at=_EPOCH + int(made_ms) * _MS, draft=Draft(**known))
+        """Read a kept record; None where a newer relayctl wrote it. ValueError where none did."""
+        try:
+            made_ms, _, _, draft = text.split("|", 3)
+            document = json.loads(draft)
+            if document.pop("v", 0) > RELEASE_VERSION:
+                return None
+            known = {name: document[name] for name in Draft.__slots__ if name in document}
+            return cls(serial=serial, made_at=_EPOCH + int(made_ms) * _MS, draft=Draft(**known))
+        except (AttributeError, TypeError, OverflowError) as error:
+            raise ValueError("no record of a release") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

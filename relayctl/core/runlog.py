@@ -31,8 +31,9 @@ class Absence(Enum):
 class RunLog:
     """A run by its message, empty where none was published, with the attempts of which output is kept, in order.
 
-    `state` is waiting, running, retrying or over. `name` is that of its schedule or handler, `zone` the schedule's.
-    `older_ms` is when the oldest output that could tell of it was written, None where none is kept.
+    `state` is awaited (not published yet), waiting, running, retrying or over. `name` is that of its schedule or
+    handler, `zone` the schedule's. `older_ms` is when the oldest output that could tell of it was written, None where
+    none is kept.
     """
 
     app: str

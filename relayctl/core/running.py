@@ -64,6 +64,8 @@ class RunningSchedule:
     last: LastRun | None = None
     refusals: int = 0
     last_error: str = ""
+    moved_to: str = ""
+    """The name, as app/schedule, under which a removed one goes on."""
 
     @property
     def pause_note(self) -> str:

@@ -5,7 +5,7 @@ Two separate questions: `sync` compares definitions, `health` looks at firings.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
@@ -72,7 +72,7 @@ def _standing(
 ) -> Standing:
     trigger = Firing.from_spec(entry.spec).trigger
     holders = dict(_holders(app, name, running))
-    sync, odd = _sync(entry, holders, broken)
+    sync, odd = _sync(entry, holders, broken, _lacking(app, name, running))
     health, ill = _health(entry, trigger, now, _spread(holders.values()))
     is_live = trigger is not None and health is not Health.PAUSED
     return Standing(
@@ -86,7 +86,9 @@ def _standing(
     )
 
 
-def _sync(entry: RunningSchedule, holders: Mapping[str, Fields], broken: BrokenApp | None) -> tuple[Sync, str]:
+def _sync(
+    entry: RunningSchedule, holders: Mapping[str, Fields], broken: BrokenApp | None, lacking: Sequence[str]
+) -> tuple[Sync, str]:
     if broken is not None:
         runs = "the last good one runs" if holders else "no live worker has a good one"
         return Sync.HELD, f"{broken.place} {broken.problem}; {runs}"
@@ -95,6 +97,8 @@ def _sync(entry: RunningSchedule, holders: Mapping[str, Fields], broken: BrokenA
     others = [worker for worker, fields in holders.items() if fields["hash"] != entry.hash]
     if others:
         return Sync.OUT_OF_SYNC, f"other definition on {', '.join(others)}"
+    if lacking:
+        return Sync.OUT_OF_SYNC, f"not on {', '.join(lacking)}"
     if len({tuple(sorted(fields.items())) for fields in holders.values()}) > 1:
         return Sync.OUT_OF_SYNC, "workers disagree on more than its firings; relayctl plan shows it"
     return Sync.SYNCED, ""
@@ -104,6 +108,17 @@ def _holders(app: str, name: str, running: Running) -> Iterator[tuple[str, Field
     for worker, apps in sorted(running.workers.items()):
         if app in apps and name in apps[app].schedules:
             yield worker, apps[app].schedules[name]
+
+
+def _lacking(app: str, name: str, running: Running) -> list[str]:
+    """The workers that should have it and do not: one that has just started has reported nothing yet, and one for
+    some apps only need not have the others."""
+    return [
+        worker
+        for worker, apps in sorted(running.workers.items())
+        if apps and (app in apps or worker not in running.partial)
+        if app not in apps or name not in apps[app].schedules
+    ]
 
 
 def _spread(reports: Iterable[Fields]) -> timedelta:

@@ -112,6 +112,11 @@ class Judgement:
         """Whether a firing was due at that instant."""
         return self.state not in {State.NOT_EXPECTED, State.UNJUDGED}
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether it is still to be published. What a pause covers ends as paused."""
+        return self.state in {State.AHEAD, State.DUE, State.OVERDUE}
+
 
 def judge(evidence: Evidence, at: datetime) -> Judgement:
     """Judge the firing of this instant, a whole second."""

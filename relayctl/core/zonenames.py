@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from functools import lru_cache
 
 LOCAL_NAMES = frozenset({"local", "localtime", "posixrules", "factory", "system", "host", ":/etc/localtime"})
@@ -32,6 +32,7 @@ _ABBREVIATIONS = {
 }
 _OFFSET = re.compile(r"(?:UTC|GMT)?\s*([+-])\s*0?([0-9]{1,2})(?::?([0-9]{2}))?", re.IGNORECASE)
 _LONGEST = 64
+_NEAR, _AHEAD = 0.85, 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,11 @@ class LikelyNames:
     names: tuple[str, ...]
     is_sure: bool
     help: str
+
+    @property
+    def best(self) -> str | None:
+        """The one name to offer as an edit, where no other comes close to it."""
+        return self.names[0] if self.is_sure or len(self.names) == 1 else None
 
 
 def likely_names(name: str, known: frozenset[str]) -> LikelyNames:
@@ -97,12 +103,19 @@ def _by_spelling(text: str, known: frozenset[str]) -> tuple[str, ...]:
     lowered = _by_lowered(known)
     close = get_close_matches(text.lower(), lowered, n=3, cutoff=0.75)
     if close:
-        return tuple(lowered[one] for one in close)
+        return tuple(lowered[one] for one in _outstanding(text.lower(), close))
     cities: dict[str, str] = {}
     for name in sorted(known):
         cities.setdefault(name.rpartition("/")[2].lower(), name)
-    near = get_close_matches(text.rpartition("/")[2].lower(), cities, n=3, cutoff=0.75)
-    return tuple(cities[one] for one in near)
+    city = text.rpartition("/")[2].lower()
+    near = get_close_matches(city, cities, n=3, cutoff=0.75)
+    return tuple(cities[one] for one in _outstanding(city, near))
+
+
+def _outstanding(word: str, close: list[str]) -> list[str]:
+    """The first alone, where it is much nearer to the word than the second."""
+    likeness = [SequenceMatcher(None, word, one).ratio() for one in close[:2]]
+    return close[:1] if len(likeness) == 2 and likeness[0] >= _NEAR and likeness[0] - likeness[1] >= _AHEAD else close
 
 
 @lru_cache(maxsize=1)

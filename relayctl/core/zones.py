@@ -149,7 +149,7 @@ def _refusal(name: str) -> CronError:
     span = (0, len(name))
     shown = name if len(name) <= 80 else name[:80] + "…"
     likely = likely_names(name, zone_names())
-    sure = {"timezone": likely.names[0]} if likely.is_sure else None
+    best = {"timezone": likely.best} if likely.best is not None else None
     if name.strip().lower() in LOCAL_NAMES:
         return CronError(
             f'time zone "{shown}" means another place on every machine',
@@ -161,4 +161,4 @@ def _refusal(name: str) -> CronError:
         return CronError(
             "the time zone is empty", code="RLY301", help="leave the key out for UTC, or name an IANA zone", span=span
         )
-    return CronError(f'unknown time zone "{shown}"', code="RLY301", help=likely.help, span=span, suggestion=sure)
+    return CronError(f'unknown time zone "{shown}"', code="RLY301", help=likely.help, span=span, suggestion=best)

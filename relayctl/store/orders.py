@@ -24,6 +24,7 @@ from relayctl.store.dead_letters import DeadLetters, LetterVerdict
 from relayctl.store.definitions import Definitions, Head
 from relayctl.store.failure import translate
 from relayctl.store.fleet import LIVE_MS, Fleet, WorkerRecord
+from relayctl.store.moves import Moves
 from relayctl.store.replicas import Replicas
 from relayctl.store.stream import PublishVerdict, Stream
 
@@ -302,6 +303,9 @@ class Orders:
         return head
 
     def _unknown(self, app: str, schedule: str) -> UnknownTarget:
+        home = Moves(self._client, self._keys).homes([(app, schedule)]).get((app, schedule))
+        if home is not None:
+            return UnknownTarget(f'"{app}/{schedule}" was moved', help=f"it goes on as {'/'.join(home)}")
         names = [f"{each}/{name}" for each, name in sorted(self._definitions.all_names())]
         return UnknownTarget(f'no schedule "{app}/{schedule}" runs', help=_nearest(f"{app}/{schedule}", names))
 

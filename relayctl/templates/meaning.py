@@ -71,6 +71,7 @@ def app_from(document: Document, name: AppName) -> Meaning:
             )
     services = [service for item in top.mappings("services") if (service := service_of(item)) is not None]
     _unique(top, "schedules", "name", "RLY701", lambda value: f'schedule name "{value}" is taken')
+    _check_moves(top, name)
     _unique(top, "services", "name", "RLY701", lambda value: f'service name "{value}" is taken')
     _unique(top, "events", "handler", "RLY104", lambda value: f'handler "{value}" serves another event rule already')
     _runtime_needed(top)
@@ -187,6 +188,27 @@ def _moved_from(item: Fields, app: AppName) -> tuple[AppName, ScheduleName] | No
             "moved_from", "RLY104", "moved_from names this very schedule", "write its former name, or remove the key"
         )
     return AppName(former_app), ScheduleName(former)
+
+
+def _check_moves(top: Fields, app: AppName) -> None:
+    """A former name is given up, and by one schedule: with both in use nobody could say which of them goes on."""
+    items = list(top.mappings("schedules"))
+    names, takers = {item.text("name") for item in items}, set[str]()
+    for item in items:
+        written = item.text("moved_from") or ""
+        former_app, _, former = written.partition("/")
+        if former_app == app and former in names and former != item.text("name"):
+            item.refuse(
+                "moved_from",
+                "RLY104",
+                f'moved_from names "{former}", which is still a schedule of this app',
+                "remove that schedule, or remove the key where both are to run",
+            )
+        elif written in takers:
+            item.refuse(
+                "moved_from", "RLY104", f"another schedule is moved from {written} already", "keep it in one of them"
+            )
+        takers |= {written} - {""}
 
 
 def _check_jitter(item: Fields, trigger: Cron | Every, jitter: timedelta) -> None:

@@ -33,8 +33,9 @@ from relayctl.core.due import Timeline
 from relayctl.core.facts import Emit, LoopFailed, Missed, Overdue
 from relayctl.core.lifecycle import Verdict
 from relayctl.core.occurrence import from_epoch
-from relayctl.errors import BrokerError
+from relayctl.errors import BrokerError, BrokerRefused
 from relayctl.store.closings import Wish
+from relayctl.worker.unreadable import Unreadable
 
 if TYPE_CHECKING:
     from relayctl.host.clock import Clock
@@ -88,7 +89,10 @@ class Auditor:
         time: FleetTime,
         clock: Clock,
         emit: Emit,
+        unreadable: Unreadable | None = None,
     ) -> None:
+        """`unreadable` tells of records that relayctl did not write."""
+        self._unreadable = unreadable or Unreadable(clock, emit)
         self._closings = closings
         self._definitions = definitions
         self._peers = peers
@@ -141,12 +145,7 @@ class Auditor:
         now = self._time.now_ms() // 1000
         due = self._pop_due(now)
         try:
-            accounts = self._closings.accounts([item.name for item in due])
-            doubtful = [
-                (item, account)
-                for item, account in zip(due, accounts, strict=True)
-                if not self._is_in_order(item, account, now)
-            ]
+            doubtful = [(item, it) for item, it in self._accounts(due, now) if not self._is_in_order(item, it, now)]
             for item, account in doubtful[:_MOST_EXAMINED]:
                 self._examine(item, account, now)
         except BaseException:
@@ -155,6 +154,20 @@ class Auditor:
         self._plan_all(due, now, late={item.name for item, _ in doubtful[_MOST_EXAMINED:]})
         first = self._heap[0][0] if self._heap else now + _RARELY_S
         return max(0.05, min(_LONGEST_WAIT_S, first - now))
+
+    def _accounts(self, due: list[_Watched], now: int) -> list[tuple[_Watched, Account | None]]:
+        """What the broker has of each. What relayctl did not write is told, taken out of `due` and looked at later."""
+        found = list(zip(due, self._closings.accounts([item.name for item in due]), strict=True))
+        refusals = {item.name: it for item, it in found if isinstance(it, BrokerRefused)}
+        if refusals:
+            self._unreadable.tell(refusals)
+            for item in due:
+                if item.name in refusals:
+                    # What is known of it may be true no more by then.
+                    item.timeline = None
+                    self._plan(item, now + _AGAIN_S)
+            due[:] = [item for item in due if item.name not in refusals]
+        return [(item, it) for item, it in found if not isinstance(it, BrokerRefused)]
 
     # What is watched
 
@@ -316,7 +329,9 @@ class Auditor:
             closing = Closing(span=span, verdict=Verdict.MISSED, reason=reason)
             wishes.append(Wish(app=name[0], schedule=name[1], closing=closing, narrow=partial(span_between, part)))
         for wish, closed in zip(wishes, self._closings.close(wishes, now_ms=self._time.now_ms()), strict=True):
-            if closed:
+            if isinstance(closed, BrokerRefused):
+                self._unreadable.tell({name: closed})
+            elif closed:
                 self._emit(
                     Missed(
                         app=name[0],

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from relayctl.core.facts import Emit
     from relayctl.host.clock import Clock
     from relayctl.worker.peers import Peers
-    from relayctl.worker.snapshot import Snapshot
 
 AGAIN_AFTER_S = 600.0
 
@@ -26,14 +25,20 @@ class Blindspot:
         self,
         *,
         unread: Callable[[], Collection[str] | None],
-        snapshot: Callable[[], Snapshot],
+        known: Callable[[], Collection[str]],
         peers: Peers,
         clock: Clock,
         emit: Emit,
+        is_partial: bool = False,
     ) -> None:
-        """`unread` are the apps that cannot be read here and have no version that runs; None where any may be."""
+        """`unread` are the apps that cannot be read here and of which no version is known; None where any may be.
+
+        `known` are those whose rules are known. With `is_partial` this worker is for some apps only: what its tree
+        lacks may well exist, and a peer that is for all knows better.
+        """
+        self._is_partial = is_partial
         self._unread = unread
-        self._snapshot = snapshot
+        self._known = known
         self._peers = peers
         self._clock = clock
         self._emit = emit
@@ -44,11 +49,13 @@ class Blindspot:
         """What of its peers' apps this worker cannot read, or None where it sees all rules; empty: nobody can say."""
         unread = self._unread()
         if unread is not None and not unread:
-            return None
+            if not (self._is_partial and self._peers.has_whole()):
+                return None
+            unread = None
         # Before it has seen the fleet, and beside a worker of a higher version, it does not know who has what.
         if not self._peers.records or self._peers.newer:
             return tuple(sorted(unread or ()))
-        held = self._peers.apps - self._snapshot().live.keys()
+        held = self._peers.apps - frozenset(self._known())
         found = held if unread is None else held & frozenset(unread)
         return tuple(sorted(found)) if found else None
 

@@ -10,18 +10,20 @@ import itertools
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from relayctl.core.facts import Emit, EndRefused, LeaseLost, LoopFailed, RunEnded, RunFailed, RunInterrupted
-from relayctl.core.lifecycle import Claim, Slot, descriptor_of
-from relayctl.core.output import look_command
+from relayctl.core.facts import Emit, EndRefused, LoopFailed
+from relayctl.core.lifecycle import Claim, Slot
 from relayctl.errors import BrokerError, BrokerRefused
-from relayctl.runners.invocation import Outcome
-from relayctl.store.invocations import Attempt, ClaimRefusal, EndVerdict, Wanted
-from relayctl.worker.executor import Executor, Finished, is_charged, scheduled_at
+from relayctl.store.invocations import Answer, Bid, ClaimRefusal, EndVerdict, Wanted, bids_for
+from relayctl.worker.contracts import Contracts
+from relayctl.worker.endings import attempt_of, fact_of
+from relayctl.worker.executor import Executor, Finished
 from relayctl.worker.leasewatch import LOOK_S, LeaseWatch
 from relayctl.worker.newer import NewerTold
+from relayctl.worker.passedby import Member, PassedBy
 from relayctl.worker.printing import Printing
 
 if TYPE_CHECKING:
@@ -42,19 +44,16 @@ SWEEP_S = 1.0
 _BROKEN_WAIT_S = 1.0
 _PARDON_S = 2 * RENEW_S
 """After an outage every lease may look ended: nobody's is taken back before all could renew."""
-_SKIPPED_FOR_S = 5.0
-_FEW_SKIPPED = 100
 _MOST_REFUSALS = 10
 _REFUSED_AGAIN_S = 1.0
 """An end that the broker refuses for good is given up after so many tries, this far apart."""
 _LEFT_FOR_S = 60.0
 """A lease that cannot be judged here is looked at again after that."""
 _MOST_EXPIRED = 100
+_SPARE = 2
+"""So many more are asked for than there are places: peers claim too, and whoever comes late takes the next."""
 _LOOK_AHEAD = 8
 """So much due work of an app is asked for along with other questions; where more can run it is asked again."""
-
-Member = tuple[str, str, Slot]
-"""An invocation: app, message, slot."""
 
 
 class Tokens:
@@ -100,31 +99,46 @@ class Claimer:
         self._tokens = tokens
         self._time = time
         self._clock = clock
-        self._cap = cap
+        self._contracts = Contracts(cap)
         self._worker = worker
         self._emit = emit
         self._wake = threading.Event()
         self._is_claiming = True
         self._unrecorded: list[Finished] = []
-        self._unanswered: list[Wanted] = []
+        self._unanswered: list[Bid] = []
         self._renew_at = 0.0
         # Peers that lived through an outage renew first: a worker that starts just then must not take theirs for lost.
         self._sweep_at = clock.monotonic() + _PARDON_S
         self._watch_at = 0.0
         self._refusals: dict[str, tuple[int, float]] = {}
         self._left: dict[Member, float] = {}
-        self._skipped: dict[tuple[str, str, str], float] = {}
-        self._turn = 0
+        self._passed = PassedBy(clock)
+        self._is_changed = False
+        self._shortage = ""
+        self._first = 0
         self._due_apps: Sequence[str] = ()
         self._look: Look | None = None
+        self._look_at = 0.0
+        self._is_look_due = True
+        self._is_only_stirred = False
         self.is_broken = False
-        """Whether the last pass failed: the broker is away, say."""
+        """Whether the last pass failed: the broker is away or short of something, say."""
         self.ended = 0
         self.interrupted = 0
         self.last_pass_at = clock.monotonic()
 
     def wake(self) -> None:
-        """Something ended, capacity grew, or work became ready."""
+        """Work became ready."""
+        self._is_look_due = True
+        self._wake.set()
+
+    def ask_for_all(self) -> None:
+        """What this worker may admit has changed: ask again for what was left to peers."""
+        self._is_changed = True
+        self.wake()
+
+    def stir(self) -> None:
+        """Something ended, or capacity grew: no more is due for that."""
         self._wake.set()
 
     def stop_claiming(self) -> None:
@@ -141,18 +155,17 @@ class Claimer:
 
         A place of its app stays reserved for each.
         """
-        self._unanswered += wanted
+        self._unanswered += [replace(bid, is_again=True) for bid in bids_for(wanted)]
         self._wake.set()
 
     def grant(self, live: LiveApp, slot: Slot) -> Grant | None:
         """What a claim made while routing pins; None where the template no longer has the slot."""
         from relayctl.store.stream import Grant
 
-        item = live.resolve(slot)
-        if item is None:
+        descriptor = self._contracts.text(live, slot)
+        if descriptor is None:
             return None
-        descriptor = descriptor_of(live.app.name, item, cap=self._cap, revision=live.revision)
-        return Grant(token=self._tokens.next(), descriptor=descriptor.to_json(), revision=live.revision)
+        return Grant(token=self._tokens.next(), descriptor=descriptor, revision=self._executor.revision_of(live))
 
     def run(self, stop: threading.Event) -> None:
         """Come round until `stop` is set; whoever sets it also calls `wake`."""
@@ -160,25 +173,33 @@ class Claimer:
             wait_s = POLL_S
             try:
                 self.step()
-                self.is_broken = False
+                if self._shortage:
+                    wait_s = self._tell_broken(self._shortage)
+                else:
+                    self.is_broken = False
             except BrokerError as error:
                 wait_s = self._tell_broken(error.message)
             except Exception as error:  # noqa: BLE001  claims would be held and never ended
                 wait_s = self._tell_broken(f"{type(error).__name__}: {error}")
-            self._clock.wait(self._wake, wait_s)
+            is_woken = self._clock.wait(self._wake, wait_s)
             self._wake.clear()
+            self._is_only_stirred = is_woken and not self._is_look_due
+            self._is_look_due = False
 
     def step(self) -> None:
         """One pass: record ends, renew, claim, take back."""
         now = self._clock.monotonic()
-        self._record_ends()
+        self._shortage = ""
+        if self._is_changed:
+            self._is_changed = False
+            self._passed.forget()
+        is_more = self._turn()
         if now >= self._renew_at:
             self._renew()
             self._renew_at = now + RENEW_S
-        self._resolve()
-        while self._is_claiming and self._claim():
-            self._record_ends()
-            if self._clock.monotonic() >= self._renew_at:
+        while is_more:
+            is_more = self._turn()
+            if is_more and self._clock.monotonic() >= self._renew_at:
                 # However much is due, leases come first.
                 self._wake.set()
                 break
@@ -194,20 +215,14 @@ class Claimer:
 
     # Ends
 
-    def _record_ends(self) -> None:
-        self._look = None
-        self._unrecorded += self._executor.take_finished()
-        if not self._unrecorded:
-            return
-        batch = self._unrecorded
-        ended = [(item.claim, self._attempt(item)) for item in batch]
-        # Their places are free now, so what is due is the next question.
-        answers, self._look = self._invocations.end_and_look(ended, self._ahead(), self._time.now_ms())
-        self._unrecorded = []
-        for item, answer in zip(batch, answers, strict=True):
+    def _take_ends(
+        self, ended: Sequence[Finished], answers: Sequence[tuple[EndVerdict, int | None] | BrokerError]
+    ) -> None:
+        for item, answer in zip(ended, answers, strict=True):
             if isinstance(answer, BrokerError):
                 if not self._is_given_up(item, answer):
                     self._unrecorded.append(item)
+                    self._note_shortage(answer)
                 continue
             self._refusals.pop(item.claim.key, None)
             self._executor.forget([item.claim])
@@ -240,68 +255,18 @@ class Claimer:
         )
         return True
 
-    def _attempt(self, item: Finished) -> Attempt:
-        ended = item.ended
-        exit_text = (
-            f"signal {ended.signal}" if ended.signal else "" if ended.exit_code is None else str(ended.exit_code)
-        )
-        outcome = (
-            "released" if not is_charged(ended) else "succeeded" if ended.outcome is Outcome.SUCCEEDED else "failed"
-        )
-        return Attempt(
-            outcome=outcome,
-            reason=ended.reason,
-            exit=exit_text,
-            started_ms=item.started_ms,
-            finished_ms=item.finished_ms,
-            worker=self._worker,
-            output=self._printing.at_end(item, outcome, exit_text),
-            is_silent=outcome == "succeeded" and not ended.output_bytes,
-        )
+    def _note_shortage(self, error: BrokerError) -> None:
+        """A broker that is short of something refuses single steps, and the pass goes on."""
+        if error.is_retryable:
+            self._shortage = error.message
 
     def _tell_end(self, item: Finished, verdict: EndVerdict, due_ms: int | None) -> None:
-        claim, descriptor = item.claim, item.claim.descriptor
-        took = timedelta(seconds=item.ended.duration_s)
         if verdict is EndVerdict.RELEASED:
             self.interrupted += 1
-            self._emit(
-                RunInterrupted(app=claim.app, handler=descriptor.handler, message=claim.message, attempt=claim.attempt)
-            )
-        elif verdict is EndVerdict.LOST:
-            self._emit(
-                LeaseLost(app=claim.app, handler=descriptor.handler, message=claim.message, attempt=claim.attempt)
-            )
-        elif item.ended.outcome is Outcome.SUCCEEDED:
+        elif verdict is not EndVerdict.LOST:
             self.ended += 1
-            self._emit(
-                RunEnded(
-                    app=claim.app,
-                    handler=descriptor.handler,
-                    message=claim.message,
-                    attempt=claim.attempt,
-                    took=took,
-                    schedule=descriptor.schedule,
-                    scheduled_at=scheduled_at(claim),
-                )
-            )
-        else:
-            self.ended += 1
-            retry_in = None if due_ms is None else timedelta(milliseconds=max(0, due_ms - self._time.now_ms()))
-            self._emit(
-                RunFailed(
-                    app=claim.app,
-                    handler=descriptor.handler,
-                    message=claim.message,
-                    attempt=claim.attempt,
-                    attempts=descriptor.attempts,
-                    reason=item.ended.reason,
-                    took=took,
-                    look=look_command(claim.app, claim.slot, claim.message, claim.scheduled_at),
-                    retry_in=retry_in,
-                    schedule=descriptor.schedule,
-                    scheduled_at=scheduled_at(claim),
-                )
-            )
+        retry_in = None if due_ms is None else timedelta(milliseconds=max(0, due_ms - self._time.now_ms()))
+        self._emit(fact_of(item, verdict, retry_in))
 
     # Leases
 
@@ -347,90 +312,117 @@ class Claimer:
 
     # Claims
 
-    def _claim(self) -> bool:
-        """One round over the apps that have due work; whether there may be more to claim at once."""
-        now_ms = self._time.now_ms()
-        snapshot = self._snapshot()
-        look, self._look = self._look or self._invocations.look(self._ahead(), now_ms), None
-        self._due_apps = due_apps = [app for app in look.apps if app in snapshot.live]
+    def _bid(self, look: Look) -> list[Bid]:
+        """What to claim of that which was found due, places for it being reserved."""
+        now_ms, snapshot = self._time.now_ms(), self._snapshot()
+        self._due_apps = due_apps = [app for app in look.apps if app in snapshot.live and not self._passed.rests(app)]
         places = dict(self._reserve(self._in_turn(due_apps), snapshot)) if due_apps else {}
         if not places:
             self._executor.starve(due_apps)
-            return False
+            return []
+        due: dict[str, list[Member]] = {app: [] for app in places}
         left = dict(places)
-        wanted: list[Wanted] = []
-        more: set[str] = set()
         try:
-            for app, message, slot in self._due(places, look, now_ms):
-                if left[app] == 0:
-                    more.add(app)
-                    continue
-                wanted.append(self._wanted(app, message, slot, snapshot))
-                left[app] -= 1
+            for item in self._due(places, look, now_ms):
+                due[item[0]].append(item)
+            wanted = {app: self._wanted(items[: places[app] + _SPARE], snapshot) for app, items in due.items() if items}
+            left |= dict.fromkeys(wanted, 0)
         finally:
             for app, count in left.items():
                 self._executor.give_back(app, count)
+        more = [app for app, items in due.items() if len(items) > places[app]]
         self._executor.starve([app for app in due_apps if app in more or app not in places])
-        self._unanswered += wanted
-        is_worth_another = self._resolve()
         for app in more:
             # Where every place was free nobody has asked yet for the children that come next.
             self._executor.demand(app, snapshot.live[app].app.concurrency)
-        return is_worth_another
+        return [Bid(items, places[app]) for app, items in wanted.items()]
 
-    def _resolve(self) -> bool:
-        """Ask for the claims that have no answer yet, and start those that are granted.
+    def _turn(self) -> bool:
+        """Record what ended, claim what the last look found due, and look again, all in one round trip.
 
-        Answers whether there may be more to claim at once: what is refused here must not hide what stands behind.
-
-        An error leaves them for the next pass: a grant whose reply was lost must not wait for its lease to end.
+        Answers whether another one is worth it at once. An error leaves ends and claims for the next pass: a grant
+        whose reply was lost must not wait for its lease to end.
         """
-        asked = list(self._unanswered)
-        if not asked:
+        look, self._look = self._look, None
+        if look is not None and self._is_claiming and not self._unanswered:
+            self._unanswered += self._bid(look)
+        self._unrecorded += self._executor.take_finished()
+        ended, bids = self._unrecorded, list(self._unanswered)
+        if self._is_only_stirred and not ended and not bids and self._clock.monotonic() < self._look_at:
+            self._look = look
             return False
-        answers = list(zip(asked, self._invocations.claim(asked, lease_ms=LEASE_MS), strict=True))
-        claims = [answer for _, answer in answers if isinstance(answer, Claim)]
-        del self._unanswered[: len(asked)]
-        is_past = self._pass_over([(item, answer) for item, answer in answers if not isinstance(answer, Claim)])
+        self._look_at = self._clock.monotonic() + POLL_S
+        attempts = [(item.claim, attempt_of(item, self._worker, self._printing)) for item in ended]
+        try:
+            answers = self._invocations.turn(
+                attempts, bids, self._ahead(), lease_ms=LEASE_MS, due_ms=self._time.now_ms()
+            )
+        except BaseException:
+            # Some of it may be granted all the same.
+            self._unanswered[: len(bids)] = [replace(bid, is_again=True) for bid in bids]
+            raise
+        self._unrecorded = []
+        del self._unanswered[: len(bids)]
+        has_begun = self._begin(bids, answers.bids)
+        self._take_ends(ended, answers.ends)
+        has_moved = self._pass_over(bids, answers.bids) or has_begun
+        if answers.look is None or not self._is_claiming:
+            return False
+        if has_moved or not bids:
+            self._unanswered += self._bid(answers.look)
+        # Where no place is free, whatever changes that wakes this loop, and then it is known what to ask for.
+        self._look = None if self._unanswered else answers.look
+        return bool(self._unanswered)
+
+    def _begin(self, bids: Sequence[Bid], answers: Sequence[Sequence[Answer]]) -> bool:
+        """Start what is granted; whether there is any."""
+        claims: list[Claim] = []
+        for bid, answered in zip(bids, answers, strict=True):
+            granted = [answer for answer in answered if isinstance(answer, Claim)]
+            claims += granted
+            self._executor.give_back(bid.app, bid.places - len(granted))
         if self._is_claiming:
             self._executor.submit(claims)
-            # Where all were granted, nothing else is due or no place is free; whatever changes that wakes this loop.
-            return len(claims) < len(asked) and (bool(claims) or is_past)
-        for claim in claims:
-            self._executor.give_back(claim.app, 1)
-        self._invocations.release(claims)
-        return False
+        elif claims:
+            for claim in claims:
+                self._executor.give_back(claim.app, 1)
+            self._invocations.release(claims)
+        return bool(claims)
 
-    def _pass_over(self, refused: Sequence[tuple[Wanted, ClaimRefusal | BrokerError]]) -> bool:
-        """Leave what was not granted; whether some of it stays where it is in the ready set, before other work."""
+    def _pass_over(self, bids: Sequence[Bid], answers: Sequence[Sequence[Answer]]) -> bool:
+        """Leave what was not granted; whether the next look would not find the same."""
         newer: list[str] = []
         bad: list[str] = []
-        is_past = False
-        for item, answer in refused:
-            self._executor.give_back(item.app, 1)
-            if answer is ClaimRefusal.ELSEWHERE:
-                # Asking for many of them again and again would cost more than what it finds.
-                is_few = len(self._skipped) < _FEW_SKIPPED
-                self._skip(item.app, item.message, item.slot, _SKIPPED_FOR_S if is_few else _LEFT_FOR_S)
-                self._lookout.refused(item.app, item.message, item.slot)
-            elif answer is ClaimRefusal.NEWER:
-                self._skip(item.app, item.message, item.slot, _LEFT_FOR_S)
-                newer.append(item.message)
-            elif isinstance(answer, BrokerRefused):
-                self._skip(item.app, item.message, item.slot, _LEFT_FOR_S)
-                bad.append(f"{item.app}/{item.slot.text}@{item.message} cannot be claimed: {answer.message}")
-            else:
-                # Gone, or not due after all, or of a broker that has to be asked again.
-                continue
-            is_past = True
+        has_moved = False
+        for item, answer in _pairs(bids, answers):
+            match answer:
+                case Claim() | ClaimRefusal.LATER | ClaimRefusal.LEFT:
+                    continue
+                case ClaimRefusal.ELSEWHERE:
+                    # Asking for many of them again and again would cost more than what it finds.
+                    self._passed.leave((item.app, item.message, item.slot), shortly=True)
+                    self._lookout.refused(item.app, item.message, item.slot)
+                case ClaimRefusal.NEWER:
+                    self._passed.leave((item.app, item.message, item.slot))
+                    newer.append(item.message)
+                case BrokerRefused(message=reason):
+                    self._passed.leave((item.app, item.message, item.slot))
+                    bad.append(f"{item.app}/{item.slot.text}@{item.message} cannot be claimed: {reason}")
+                case BrokerError() as error:
+                    self._note_shortage(error)
+                    continue
+                case ClaimRefusal():
+                    # It has gone from what is due.
+                    pass
+            has_moved = True
         self._newer.tell("invocation", newer)
         self._tell_refused(bad)
-        return is_past
+        return has_moved
 
     def _in_turn(self, apps: list[str]) -> list[str]:
         """Another app goes first each time, so that no app waits for a busier one."""
-        self._turn += 1
-        start = self._turn % len(apps)
+        self._first += 1
+        start = self._first % len(apps)
         return apps[start:] + apps[:start]
 
     def _reserve(self, apps: Sequence[str], snapshot: Snapshot) -> Iterator[tuple[str, int]]:
@@ -446,40 +438,36 @@ class Claimer:
         """What to ask for before it is known which apps have due work, and places for it."""
         return dict.fromkeys(self._due_apps, _LOOK_AHEAD)
 
-    def _due(self, places: Mapping[str, int], look: Look, now_ms: int) -> Iterator[Member]:
+    def _due(self, places: Mapping[str, int], look: Look, now_ms: int) -> list[Member]:
         """Due work of these apps without what is left to peers; of each one more than there are places."""
-        skipped = self._skipped_now()
-        of_app = Counter(name[0] for name in skipped)
-        asked = {app: count + of_app[app] + 1 for app, count in places.items()}
-        seen = Counter(item[0] for item in look.due)
+        skipped = self._passed.left()
+        of_app = Counter(name[0] for name in skipped) if skipped else {}
+        asked = {app: count + of_app.get(app, 0) + 1 for app, count in places.items()}
+        seen = Counter([item[0] for item in look.due])
         known = {app for app, count in asked.items() if look.asked.get(app, 0) >= min(count, seen[app] + 1)}
         rest = [(app, count) for app, count in asked.items() if app not in known]
         found = [item for item in look.due if item[0] in known]
         found += self._invocations.due(rest, now_ms) if rest else []
-        return (item for item in found if (item[0], item[1], item[2].text) not in skipped)
+        if not skipped:
+            return found
+        fresh = [item for item in found if (item[0], item[1], item[2].text) not in skipped]
+        self._passed.found(places.keys(), Counter(item[0] for item in fresh))
+        return fresh
 
-    def _wanted(self, app: str, message: str, slot: Slot, snapshot: Snapshot) -> Wanted:
-        live = snapshot.live[app]
-        item = live.resolve(slot)
-        # Without it only a claim whose descriptor is pinned already can succeed.
-        descriptor = "" if item is None else descriptor_of(app, item, cap=self._cap, revision=live.revision).to_json()
-        return Wanted(
-            message=message,
-            app=app,
-            slot=slot,
-            token=self._tokens.next(),
-            descriptor=descriptor,
-            revision=live.revision,
-        )
-
-    def _skip(self, app: str, message: str, slot: Slot, for_s: float) -> None:
-        """Leave it to a peer for a while, so that it does not stand before what can run here."""
-        self._skipped[app, message, slot.text] = self._clock.monotonic() + for_s
-
-    def _skipped_now(self) -> frozenset[tuple[str, str, str]]:
-        now = self._clock.monotonic()
-        self._skipped = {name: until for name, until in self._skipped.items() if until > now}
-        return frozenset(self._skipped)
+    def _wanted(self, items: Sequence[Member], snapshot: Snapshot) -> list[Wanted]:
+        live = snapshot.live[items[0][0]]
+        return [
+            Wanted(
+                message=message,
+                app=app,
+                slot=slot,
+                token=self._tokens.next(),
+                # Without it only a claim whose descriptor is pinned already can succeed.
+                descriptor=self._contracts.text(live, slot) or "",
+                revision=self._executor.revision_of(live),
+            )
+            for app, message, slot in items
+        ]
 
     def _tell_broken(self, reason: str) -> float:
         self._sweep_at = self._clock.monotonic() + _PARDON_S
@@ -490,3 +478,8 @@ class Claimer:
             self.is_broken = True
             self._emit(LoopFailed(loop="claimer", reason=reason))
         return _BROKEN_WAIT_S
+
+
+def _pairs(bids: Sequence[Bid], answers: Sequence[Sequence[Answer]]) -> Iterator[tuple[Wanted, Answer]]:
+    for bid, answered in zip(bids, answers, strict=True):
+        yield from zip(bid.wanted, answered, strict=True)

@@ -6,7 +6,9 @@ What this worker can run at once is claimed in that same step; the rest goes to 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from relayctl.core.definition import Firing
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from relayctl.store.definitions import Definitions
     from relayctl.store.invocations import Invocations
     from relayctl.store.stream import Stream
+    from relayctl.worker.agenda import Name
     from relayctl.worker.blindspot import Blindspot
     from relayctl.worker.fleettime import FleetTime
     from relayctl.worker.snapshot import Snapshot
@@ -50,6 +53,8 @@ _SWEEP_S = 5.0
 _BROKEN_WAIT_S = 1.0
 _KNOWN_GENERATIONS = 10_000
 _LOOK_WAIT_S = 0.1
+_AT_HOME: Mapping[str, Name] = MappingProxyType({})
+_MOST_MOVES = 5
 _MOST_ROUNDS = 5
 """A batch of which nothing can be routed is tried so often before it is taken for the entries' own fault."""
 
@@ -110,10 +115,12 @@ class Consumer:
         blindspot: Blindspot | None = None,
         has_looked: Callable[[], bool] = lambda: True,
         elsewhere: Callable[[], Mapping[str, App]] = dict,
+        homes: Callable[[Iterable[Name]], Mapping[Name, Name]] = lambda _: {},
     ) -> None:
         """`reader` may block in the broker, `stream` is for everything else; nothing is read before the worker
         `has_looked` at its tree, and no event is judged that peers may have rules for beyond the `blindspot`.
-        The apps `elsewhere` have rules too, and others run them."""
+        The apps `elsewhere` have rules too, and others run them. `homes` has the new names of schedules."""
+        self._homes = homes
         self._elsewhere = elsewhere
         self._reader = reader
         self._stream = stream
@@ -207,7 +214,8 @@ class Consumer:
                 reasons[entry.id] = _words(error)
         return reasons
 
-    def _route(self, entries: Sequence[Entry]) -> None:
+    def _route(self, entries: Sequence[Entry], homes: Mapping[str, Name] = _AT_HOME, tries: int = _MOST_MOVES) -> None:
+        """`homes` has the names that schedules of some entries go on under."""
         reserved: dict[str, int] = {}
         newer: dict[str, int] = {}
         news: list[Fact] = []
@@ -215,7 +223,7 @@ class Consumer:
         # Before the rules are taken: an app that goes live in between was still unseen, which is the safe side.
         unseen = self._unseen()
         try:
-            orders = self._orders(entries, reserved, newer, news, None if unseen is None else handed)
+            orders = self._orders(entries, reserved, newer, news, None if unseen is None else handed, homes)
             self._hand_over(handed, unseen)
             if newer:
                 # Pending under this worker's name they would stand before everything else each time it looks.
@@ -243,6 +251,17 @@ class Consumer:
         self._executor.submit(claims)
         if len(claims) < sum(len(order.owed) for order in orders):
             self._claimer.wake()
+        moved = {
+            order.id: (item.app, item.schedule)
+            for order, answer in zip(orders, answers, strict=True)
+            for item, verdict in zip(order.owed, answer, strict=False)
+            if verdict == "moved" and item.schedule is not None
+        }
+        # What is renamed again and again stays with its reader, and is taken up later as what nobody routed.
+        if moved and tries:
+            found = self._homes(moved.values())
+            homes = {entry: found.get(name, name) for entry, name in moved.items()}
+            self._route([entry for entry in entries if entry.id in moved], homes, tries - 1)
 
     def _unseen(self) -> tuple[str, ...] | None:
         return None if self._blindspot is None else self._blindspot.look()
@@ -259,6 +278,7 @@ class Consumer:
         newer: dict[str, int],
         news: list[Fact],
         handed: list[str] | None,
+        homes: Mapping[str, Name],
     ) -> list[RouteOrder]:
         """What to do with each entry; `newer` gets the versions of those that cannot be judged here, `handed` the ids
         of those for which not all rules can be seen, unless it is None.
@@ -282,7 +302,7 @@ class Consumer:
                 case ForNewer(version=version):
                     newer[entry.id] = version
                 case Owed() as owed:
-                    orders.append(self._order(entry, owed, snapshot, reserved))
+                    orders.append(self._order(entry, _at_home(owed, homes.get(entry.id)), snapshot, reserved))
         return orders
 
     def _classified(self, entries: Sequence[Entry], snapshot: Snapshot) -> list[tuple[Entry, Routing]]:
@@ -365,6 +385,15 @@ def _is_passing(error: Exception) -> bool:
 
 def _words(error: Exception) -> str:
     return error.message if isinstance(error, BrokerError) else f"{type(error).__name__}: {error}"
+
+
+def _at_home(owed: Owed, home: Name | None) -> Owed:
+    """What is owed, by the schedule under the name that it has by now, if it has another one."""
+    if home is None:
+        return owed
+    [(_, slot)] = owed.invocations
+    own = Slot.of_manual(home[1]) if slot.kind is Kind.MANUAL else Slot.of_schedule(home[1])
+    return replace(owed, invocations=((home[0], own),))
 
 
 def _rests_on_rules(routing: Routing) -> bool:

@@ -15,6 +15,7 @@ from relayctl.core.health import HealthReport, State
 from relayctl.errors import RequestRejected, UsageError
 from relayctl.host.http import HttpServer, Request, Response, Route
 from relayctl.host.socket import MAX_REQUEST_BYTES, ControlSocket
+from relayctl.worker.webhook import PATH as HOOK_PATH
 
 if TYPE_CHECKING:
     import threading
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from relayctl.worker.health import Vitals
     from relayctl.worker.invoker import Invoker
     from relayctl.worker.metrics import Metrics
+    from relayctl.worker.webhook import GitHook
     from relayctl.worker.worker import Worker
 
 _SHORTEST_REVISION = 8
@@ -42,6 +44,7 @@ class Control:
         invoker: Invoker,
         http: str | None,
         metrics: Metrics | None,
+        hook: GitHook | None = None,
         clock: Clock,
         emit: Emit,
     ) -> None:
@@ -49,6 +52,7 @@ class Control:
         self._worker = worker
         self._vitals = vitals
         self._metrics = metrics
+        self._hook = hook
         self._emit = emit
         self._invoker = invoker
         self._socket = ControlSocket(
@@ -122,6 +126,7 @@ class Control:
             "held": "" if accepted else self._worker.held_removal,
             "broken": list(reconciler.broken_names),
             "source_lost": reconciler.is_source_lost,
+            "busy": self._worker.source.busy,
         }
 
     def _consent(self, asked: object) -> str:
@@ -147,6 +152,8 @@ class Control:
         routes: dict[tuple[str, str], Route] = {("GET", "/livez"): self._livez, ("GET", "/readyz"): self._readyz}
         if self._metrics is not None:
             routes["GET", "/metrics"] = self._page
+        if self._hook is not None:
+            routes["POST", HOOK_PATH] = self._hook.answer
         return routes
 
     def _livez(self, _request: Request) -> Response:

@@ -13,12 +13,14 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from relayctl.core.facts import Emit, ImportsUnshared, LoopFailed, OutputLine, RunStarted
 from relayctl.core.lifecycle import Claim, run_variables
-from relayctl.core.occurrence import instant_from_text, instant_text
+from relayctl.core.occurrence import from_epoch, instant_from_text, instant_text
 from relayctl.errors import UsageError
 from relayctl.runners.cgroups import NOTHING, Delegation
 from relayctl.runners.deployed import Settled
@@ -29,8 +31,10 @@ from relayctl.worker.guests import Guests, Turns
 if TYPE_CHECKING:
     from relayctl.host.clock import Clock
     from relayctl.runners.build import Build
+    from relayctl.worker.snapshot import LiveApp
 
 _LONGEST_WAIT_S = 1.0
+_ANSWER_WITHIN_S = 1.0
 SILENT_S = 1.0
 """A run is not asked for its output before it has run for so long: most end within it, and their end tells."""
 
@@ -84,8 +88,11 @@ class Executor:
         )
         self._lock = threading.Lock()
         self._orders: deque[Callable[[], None]] = deque()
+        self._has_news = False
+        self._is_asleep = False
         self._capacity: dict[str, int] = {}
         self._reserved: dict[str, int] = {}
+        self._grown: frozenset[str] = frozenset()
         self._claims: dict[str, Claim] = {}
         self._finished: deque[Finished] = deque()
         self._over: set[str] = set()
@@ -97,6 +104,8 @@ class Executor:
         self._turns = Turns()
         self.guests = Guests(self.wake)
         """What somebody on this machine asked for: it runs here beside the claims, and is none of them."""
+        self.serving: Mapping[str, str] = {}
+        """App to the revision whose code runs: that of the build before where a newer one is not ready, or refused."""
         self.unable: tuple[str, ...] = ()
         """Apps that cannot be run here: no child of them can be had now, or their runtime is not there at all."""
         self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -139,12 +148,14 @@ class Executor:
         with self._lock:
             for claim in claims:
                 self._claims[claim.key] = claim
-        for claim in claims:
-            self._order(lambda claim=claim: self._start(claim))  # type: ignore[misc]  # bound now, not later
+        if claims:
+            self._orders.extend(partial(self._start, claim) for claim in claims)
+            self.wake()
 
     def demand(self, app: str, count: int) -> None:
         """There is work for so many more runs: let the pool start children."""
-        self._order(lambda: self._pool.demand(app, count))
+        if app not in self._grown:
+            self._order(lambda: self._pool.demand(app, count))
 
     def deploy(self, builds: Sequence[Build]) -> None:
         """Put builds in force."""
@@ -155,6 +166,18 @@ class Executor:
         """Take apps out of service."""
         for app in apps:
             self._order(lambda app=app: self._retire(app))  # type: ignore[misc]  # bound now, not later
+
+    def directories(self) -> frozenset[Path] | None:
+        """Where the code lies that runs or may yet; None where this loop does not answer soon."""
+        found: set[Path] = set()
+        is_done = threading.Event()
+
+        def look() -> None:
+            found.update(self._pool.directories())
+            is_done.set()
+
+        self._order(look)
+        return frozenset(found) if is_done.wait(_ANSWER_WITHIN_S) else None
 
     def stop_run(self, claim: Claim, reason: str) -> None:
         """Kill the run of a claim that is not ours any more."""
@@ -185,6 +208,14 @@ class Executor:
             settled, self._settled = list(self._settled), deque()
         return settled
 
+    def revision_of(self, live: LiveApp) -> str:
+        """The revision whose code a run of that app has: the build before, where the newest is not ready or refused."""
+        return self.serving.get(live.app.name, live.revision)
+
+    def has_settled(self) -> bool:
+        """Whether `take_settled` has something to say."""
+        return bool(self._settled)
+
     def is_busy(self) -> bool:
         """Whether a run has not ended yet, or is about to start."""
         with self._lock:
@@ -210,8 +241,12 @@ class Executor:
 
     def wake(self) -> None:
         """Make the loop come round now."""
-        with suppress(BlockingIOError, OSError):
-            os.write(self._wake_writer, b"\0")
+        self._has_news = True
+        # While it does not sleep it looks for news before it does, and is spared the call.
+        if self._is_asleep:
+            self._is_asleep = False
+            with suppress(BlockingIOError, OSError):
+                os.write(self._wake_writer, b"\0")
 
     # The loop
 
@@ -225,21 +260,28 @@ class Executor:
                     self._emit(LoopFailed(loop="executor", reason=f"{type(error).__name__}: {error}"))
         finally:
             self._pool.close()
-            self._collect()
+            self._collect(self._pool.take_ended())
             self.guests.abandon()
             self._on_change()
 
     def _turn(self) -> None:
+        self._has_news = False
+        has_orders = bool(self._orders)
         while self._orders:
             self._orders.popleft()()
-        self._collect()
+        ended = self._pool.take_ended()
+        if has_orders or ended:
+            self._collect(ended)
         self._serve_guests()
-        self._pool.turn(_LONGEST_WAIT_S if not self._orders else 0.0)
-        self._collect()
+        self._serve_claims()
+        self._is_asleep = True
+        self._pool.turn(0.0 if self._has_news else _LONGEST_WAIT_S)
+        self._is_asleep = False
+        self._collect(self._pool.take_ended())
 
-    def _collect(self) -> None:
+    def _collect(self, runs: Sequence[Ended]) -> None:
         """Publish what ended and what could start now, and say so if either is news."""
-        ended = [item for item in self._pool.take_ended() if not self.guests.end(item)]
+        ended = [item for item in runs if not self.guests.end(item)]
         settled = self._pool.take_settled()
         now, now_ms = self._clock.monotonic(), int(self._clock.time() * 1000)
         with self._lock:
@@ -257,9 +299,12 @@ class Executor:
                     )
                 )
             self._settled.extend(settled)
+            if settled:
+                self.serving = {**self.serving, **{it.app: it.revision for it in settled if it.is_serving}}
             capacity = {app: self._pool.capacity(app) for app in self._apps}
             has_grown = any(free > self._capacity.get(app, 0) for app, free in capacity.items())
             self._capacity = capacity
+            self._grown = frozenset(filter(self._pool.is_grown, self._apps))
             self.unable = (*self._pool.unable(), *self._foreign)
         for app, reason in self._pool.take_unshared():
             self._emit(ImportsUnshared(app=app, reason=reason))
@@ -272,6 +317,15 @@ class Executor:
                 self._start_guest(run)
         for app in self.guests.running_apps():
             # One that waits for its child is in nobody's ready set: without this no claimer would ask for the child.
+            self._pool.demand(app, 0)
+
+    def _serve_claims(self) -> None:
+        """Let claims that wait for a child have what other apps have left meanwhile.
+
+        Their leases are held, so no claimer asks for children of theirs; and the pool looks at an app that waits only
+        when something happens to a child of that app.
+        """
+        for app in self._pool.waited_for():
             self._pool.demand(app, 0)
 
     def _start_guest(self, run: Run) -> None:
@@ -328,6 +382,7 @@ class Executor:
     def _retire(self, app: str) -> None:
         self._pool.retire(app)
         with self._lock:
+            self.serving = {name: revision for name, revision in self.serving.items() if name != app}
             self._turns.took_stream(app)
         self._foreign -= {app}
         self._apps = tuple(name for name in self._apps if name != app)
@@ -336,6 +391,8 @@ class Executor:
         with self._lock:
             self._reserved[claim.app] = max(0, self._reserved.get(claim.app, 0) - 1)
             self._capacity[claim.app] = max(0, self._capacity.get(claim.app, 0) - 1)
+        self._pool.start(self._run_of(claim))
+        # While it runs already: nobody waits for the words.
         self._emit(
             RunStarted(
                 app=claim.app,
@@ -346,11 +403,9 @@ class Executor:
                 scheduled_at=scheduled_at(claim),
             )
         )
-        self._pool.start(self._run_of(claim))
 
     def _run_of(self, claim: Claim) -> Run:
-        timeout = timedelta(milliseconds=claim.descriptor.timeout_ms)
-        deadline = self._clock.now() + timeout
+        timeout_s = claim.descriptor.timeout_ms / 1000
         return Run(
             key=claim.key,
             app=claim.app,
@@ -361,11 +416,11 @@ class Executor:
                 handler=claim.descriptor.handler,
                 attempt=claim.attempt,
                 message=claim.message,
-                deadline=instant_text(deadline.replace(microsecond=0)),
+                deadline=_instant_text(int(self._clock.time() + timeout_s)),
                 schedule=claim.descriptor.schedule,
                 firing=claim.occurrence,
             ),
-            timeout_s=timeout.total_seconds(),
+            timeout_s=timeout_s,
             label=f"{claim.app}/{claim.descriptor.handler}@{claim.message}",
             timeout_from=claim.descriptor.timeout_from,
         )
@@ -373,6 +428,12 @@ class Executor:
     def _line(self, run: Run, stream: str, line: str) -> None:
         self.guests.print(run, stream, line)
         self._emit(OutputLine(label=run.label, stream=stream, line=line))
+
+
+@lru_cache(maxsize=64)
+def _instant_text(second: int) -> str:
+    """RFC 3339; the deadlines of runs that begin in the same second are alike."""
+    return instant_text(from_epoch(second))
 
 
 def scheduled_at(claim: Claim) -> datetime | None:

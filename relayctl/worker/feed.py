@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from relayctl.core.facts import Emit, LoopFailed
 from relayctl.errors import SourceUnavailable, UnknownTarget, UsageError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from relayctl.host.clock import Clock
     from relayctl.host.state import StateDir
     from relayctl.settings import Settings
+    from relayctl.sources.fetched import FetchedSource
     from relayctl.sources.source import Hint, Source, Watch
     from relayctl.store.target import Target
 
@@ -50,14 +51,14 @@ class Feed:
     close: Callable[[], None] = lambda: None
 
 
-class _Pulled(Protocol):
-    """What the two sources that are fetched have in common."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rhythm:
+    """When a source that is fetched is asked, as `Puller` takes it."""
 
-    on_hint: Hint
-    on_demand: Callable[[], None]
-
-    def recall(self) -> bool: ...
-    def pull(self, is_over: Callable[[], bool]) -> bool: ...
+    interval: timedelta | None
+    longest_s: float = LONGEST_PAUSE_S
+    first_s: Callable[[], float] = lambda: 0.0
+    has_news: Callable[[], bool] | None = None
 
 
 def check_choice(settings: Settings, *, is_following: bool) -> None:
@@ -124,8 +125,11 @@ def _git_feed(
     place.credentials()
     identity = "\0".join((settings.git, settings.git_ref, settings.git_path))
     folder: Path = state.path / "git" / digest_of(identity.encode())[:16]
-    source = GitSource(place, folder, GitCommand(own_environ()), clock, emit, only=wish.only)
-    return _pulled_feed(source, source, wish, clock, is_asked, settings.git_interval)
+    git, interval = GitCommand(own_environ()), settings.git_interval
+    source = GitSource(place, folder, git, clock, emit, interval=interval, only=wish.only)
+    return _pulled_feed(source, wish, clock, is_asked, _Rhythm(
+        interval=interval, first_s=source.first_s, has_news=source.has_news,
+    ))  # fmt: skip
 
 
 def open_releases(
@@ -150,7 +154,8 @@ def open_releases(
     limit = settings.max_bundle_bytes
     source = ReleaseSource(releases, settings.namespace, folder, clock, emit, max_bytes=limit, only=wish.only)
     try:
-        feed = _pulled_feed(source, source, wish, clock, is_asked, _RELEASE_POLL, _RELEASE_POLL.total_seconds() * 5)
+        rhythm = _Rhythm(interval=_RELEASE_POLL, longest_s=_RELEASE_POLL.total_seconds() * 5)
+        feed = _pulled_feed(source, wish, clock, is_asked, rhythm)
     except BaseException:
         client.close()
         raise
@@ -158,27 +163,30 @@ def open_releases(
 
 
 def _pulled_feed(
-    source: Source,
-    pulled: _Pulled,
-    wish: Wish,
-    clock: Clock,
-    is_asked: Callable[[], bool],
-    interval: timedelta | None,
-    longest_s: float = LONGEST_PAUSE_S,
+    source: FetchedSource, wish: Wish, clock: Clock, is_asked: Callable[[], bool], rhythm: _Rhythm
 ) -> Feed:
-    is_known, is_fresh = pulled.recall(), False
+    is_known, is_fresh = source.recall(), False
+    if wish.is_once:
+        source.demand()
     if wish.is_once or not is_known:
         until = clock.monotonic() + _FIRST_WITHIN_S
-        is_fresh = pulled.pull(lambda: is_asked() or clock.monotonic() > until)
+        is_fresh = source.pull(lambda: is_asked() or clock.monotonic() > until)
     trouble = source.look().trouble
     if trouble is not None and wish.is_once:
         raise SourceUnavailable(f"{source.label}: {trouble}", help="nothing was run; look at the source, and try again")
     check_only(source, wish.only)
-    puller = Puller(pulled.pull, interval=interval, clock=clock, is_fresh=is_fresh, longest_s=longest_s)
-    pulled.on_demand = puller.demand
+    puller = Puller(
+        source.pull,
+        interval=rhythm.interval,
+        clock=clock,
+        first_s=None if is_fresh else rhythm.first_s(),
+        longest_s=rhythm.longest_s,
+        has_news=rhythm.has_news,
+    )
+    source.on_demand = puller.demand
 
     def watch(hint: Hint) -> Puller:
-        pulled.on_hint = hint
+        source.on_hint = hint
         return puller
 
     return Feed(source=source, watch=watch)

@@ -99,7 +99,7 @@ class Vitals:
             self._signs = None
 
     def _observe(self) -> Signs:
-        worker, reconciler = self._worker, self._worker.reconciler
+        worker, reconciler, source = self._worker, self._worker.reconciler, self._worker.source
         trouble, difference = self._ask_broker() if self.state is not State.STARTING else (None, None)
         snapshot = reconciler.snapshot
         armed = worker.scheduler.armed()
@@ -125,7 +125,9 @@ class Vitals:
             outbox_rows=rows,
             outbox_age=age,
             outbox_trouble=outbox_trouble,
-            source=worker.source_label,
+            source=source.words,
+            source_notes=source.notes,
+            source_busy=source.busy,
             is_source_lost=reconciler.is_source_lost,
             held_removal=worker.held_removal,
             broken=reconciler.broken_names,
@@ -133,6 +135,7 @@ class Vitals:
             revision=reconciler.revision,
             http=self.http,
             services=worker.services.standings,
+            unbuilt=worker.environments.unbuilt,
         )
 
     def loops(self) -> dict[str, LoopSigns]:

@@ -149,7 +149,7 @@ class Keeper:
             return
         epoch, current = self._written_epoch, self._written.keys()
         others = [item.name for item in self._outbox.checkpoints() if item.name not in current]
-        heads = self._definitions.heads(others)
+        heads = self._definitions.look(others).heads
         self._outbox.keep(epoch, (), [name for name, head in heads.items() if head.hash == TOMBSTONE])
         self._outbox.sweep(current)
         self._sweep_at = now + SWEEP_EVERY_S

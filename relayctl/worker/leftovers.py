@@ -41,8 +41,11 @@ class Leftovers:
             if item[2].schedule is not None
         ]
         names = {(app, str(slot.schedule)) for app, _, slot in due}
-        heads = self._definitions.heads(names)
-        removed = {name for name in names if name not in heads or heads[name].hash == TOMBSTONE}
+        found = self._definitions.look(names)
+        known = found.heads
+        # Of what cannot be read nobody knows that it is removed.
+        readable = names - found.unreadable.keys()
+        removed = {name for name in readable if name not in known or known[name].hash == TOMBSTONE}
         wanted = [
             Wanted(
                 message=message,

@@ -17,6 +17,7 @@ from relayctl.core.due import Timeline
 from relayctl.core.facts import Emit, Missed
 from relayctl.core.lifecycle import Verdict
 from relayctl.core.occurrence import from_epoch
+from relayctl.errors import BrokerRefused
 from relayctl.store.closings import Wish
 
 if TYPE_CHECKING:
@@ -54,19 +55,21 @@ class LostGaps:
 
     def close(self) -> None:
         """Close what is open, each as one range. Raises BrokerError, and keeps what is left for the next time."""
-        while self._open:
-            name, gap = next(iter(self._open.items()))
-            self._close(name, gap)
-            del self._open[name]
+        for name, gap in list(self._open.items()):
+            if self._close(name, gap):
+                del self._open[name]
 
-    def _close(self, name: Name, gap: Gap) -> None:
+    def _close(self, name: Name, gap: Gap) -> bool:
+        """Whether that is done; not where a key of the schedule holds what it should not."""
         timeline = gap.timeline
         span = span_between(timeline, gap.after, -(-gap.until_ms // 1000))
         if span is None:
-            return
+            return True
         closing = Closing(span=span, verdict=Verdict.MISSED, reason=STATE_LOST)
         wish = Wish(app=name[0], schedule=name[1], closing=closing, narrow=partial(span_between, timeline))
         [closed] = self._closings.close([wish], now_ms=self._now_ms())
+        if isinstance(closed, BrokerRefused):
+            return False
         if closed:
             self._emit(
                 Missed(
@@ -78,3 +81,4 @@ class LostGaps:
                     reason=STATE_LOST,
                 )
             )
+        return True

@@ -32,12 +32,12 @@ class Once:
 
     def _is_through(self) -> bool:
         worker = self._worker
-        now_ms = worker.time.now_ms()
-        due = worker.invocations.next_due_ms()
+        due = worker.invocations.ready_apps(worker.time.now_ms())
         return (
-            worker.scheduler.is_idle()
+            not worker.reconciler.unbuilt
+            and worker.scheduler.is_idle()
             and worker.stream.is_all_routed()
-            and (due is None or due > now_ms)
+            and not any(worker.is_for(app) for app in due)
             and worker.claimer.is_settled()
         )
 
@@ -46,6 +46,9 @@ class Once:
         worker = self._worker
         if not worker.reconciler.is_abreast:
             return "the schedules are not registered"
+        unbuilt = next((app for app in worker.environments.unbuilt if app.is_failing), None)
+        if unbuilt is not None:
+            return unbuilt.words
         recovery = worker.rescue.recovery
         if recovery.state is not State.RUNNING:
             return f"the scheduler is {recovery.state.value}: {recovery.reason}"

@@ -16,6 +16,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Building:
+    """Where environments lie, how long a build may take, and the variables that installers get and handlers do not."""
+
+    root: Path
+    limit: timedelta
+    environ: Mapping[str, str] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """What a worker is told from outside."""
 
@@ -34,6 +43,8 @@ class Options:
     """Where the last good templates are kept; without it a start beside a broken one does not know that app."""
     delegation: Delegation = NOTHING
     """The control groups that this worker may make for its children."""
+    building: Building | None = None
+    """How environments of apps are built; without it every app runs on what the worker itself runs on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,13 +12,13 @@ from relayctl.core.account import Closing, span_between
 from relayctl.core.facts import Emit, PassedOver
 from relayctl.core.lifecycle import Verdict
 from relayctl.core.occurrence import from_epoch
-from relayctl.errors import BrokerError
+from relayctl.errors import BrokerError, BrokerRefused
 from relayctl.store.closings import Wish
 
 if TYPE_CHECKING:
     from relayctl.core.due import Due
     from relayctl.store.closings import Closings
-    from relayctl.worker.agenda import Job
+    from relayctl.worker.agenda import Job, Name
 
 
 class PassedOverFirings:
@@ -30,19 +30,22 @@ class PassedOverFirings:
         self.by = closings.by
         """The worker for which this publishes and closes."""
 
-    def close(self, passes: Sequence[tuple[Job, Due]], now_ms: int) -> BrokerError | None:
-        """Close what these passes leave out, and tell what was not closed before; the error that prevented it."""
+    def close(self, passes: Sequence[tuple[Job, Due]], now_ms: int) -> dict[Name, BrokerError]:
+        """Close what these passes leave out, and tell what was not closed before; whose was not closed, and why."""
         wishes = [(job, wish) for job, due in passes if due.passed_over for wish in _wishes(job, due)]
         if not wishes:
-            return None
+            return {}
         try:
             counts = self._closings.close([wish for _, wish in wishes], now_ms=now_ms)
         except BrokerError as error:
-            return error
+            return {job.name: error for job, due in passes if due.passed_over}
+        failed: dict[Name, BrokerError] = {}
         for (job, wish), count in zip(wishes, counts, strict=True):
-            if count:
+            if isinstance(count, BrokerRefused):
+                failed[job.name] = count
+            elif count:
                 self._tell(job, wish.closing, count)
-        return None
+        return failed
 
     def _tell(self, job: Job, closing: Closing, count: int) -> None:
         self._emit(

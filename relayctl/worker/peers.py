@@ -94,6 +94,10 @@ class Peers:
         """Whether any live worker has that app, or one whose apps cannot be known here lives."""
         return bool(self.newer) or any(app in held.apps for held in list(self._holdings.values()))
 
+    def has_whole(self) -> bool:
+        """Whether a live worker is for all apps that there are."""
+        return any(not record.is_partial for record in list(self._records.values()))
+
     @property
     def apps(self) -> frozenset[str]:
         """The apps that live workers have, as far as that can be known here."""

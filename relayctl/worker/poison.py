@@ -12,7 +12,7 @@ from relayctl.core.account import POISON, Closing, Span
 from relayctl.core.facts import Emit, Missed
 from relayctl.core.lifecycle import Verdict
 from relayctl.core.occurrence import from_epoch
-from relayctl.errors import ArgumentsRefused, BrokerError
+from relayctl.errors import ArgumentsRefused, BrokerError, BrokerRefused
 from relayctl.store.closings import Wish
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ class Poison:
             closing = Closing(span=Span(first=at, last=at, count=1), verdict=Verdict.MISSED, reason=POISON)
             wish = Wish(app=app, schedule=schedule, closing=closing, narrow=lambda _after, _until: None)
             [closed] = self._closings.close([wish], now_ms=now_ms)
+            if isinstance(closed, BrokerRefused):
+                return False
             self._controls.forget_refusals(app, schedule)
         except BrokerError:
             return False

@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING
 
 from relayctl.broker.choose import Choice, resolve_broker
 from relayctl.core.duration import format_duration
-from relayctl.core.facts import BrokerBack, BrokerLost, BrokerStarted, BrokerWarning, Emit, LoopFailed
+from relayctl.core.facts import BrokerBack, BrokerLost, BrokerStarted, BrokerWarning, Emit
 from relayctl.core.output import OutputLimits
-from relayctl.errors import RelayError, UnknownTarget
+from relayctl.errors import RelayError
 from relayctl.host.secrets import SecretStore
 from relayctl.host.signals import Signals
 from relayctl.host.state import StateDir
 from relayctl.runners.cgroups import Delegation, claim, give_back
-from relayctl.runners.environ import base_environ
+from relayctl.runners.environ import base_environ, builder_environ
 from relayctl.sources.directory import DirectorySource
-from relayctl.sources.watch import DirectoryWatch, Hint
 from relayctl.store.connect import check_server, connect
 from relayctl.store.keys import Keys
 from relayctl.worker.control import Control
 from relayctl.worker.fanout import fan_out
+from relayctl.worker.feed import Feed, Wish, check_choice, open_feed, open_releases
 from relayctl.worker.health import Vitals
 from relayctl.worker.invoker import Invoker
 from relayctl.worker.once import Once
-from relayctl.worker.options import Options
+from relayctl.worker.options import Building, Options
 from relayctl.worker.worker import Worker
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from relayctl.host.clock import Clock
     from relayctl.settings import Settings
     from relayctl.worker.metrics import Metrics
+    from relayctl.worker.webhook import GitHook
 
 MAX_CHILDREN = 64
 _LOOK_S = 1.0
@@ -50,30 +51,49 @@ class Serving:
     """How this process serves, beyond the settings."""
 
     only: Collection[str] = ()
+    is_following: bool = False
     is_once: bool = False
     is_polling: bool = False
+
+    @property
+    def wish(self) -> Wish:
+        """What of it is about the source."""
+        return Wish(only=self.only, is_following=self.is_following, is_polling=self.is_polling, is_once=self.is_once)
 
 
 def serve(settings: Settings, serving: Serving, *, clock: Clock, emit: Emit) -> None:
     """Run a worker until it is told to stop. Raises RelayError when it cannot start, or when one of its loops died."""
-    _check_only(DirectorySource(settings.apps, clock, only=serving.only), serving.only)
+    check_choice(settings, is_following=serving.is_following)
     signals = Signals()
     signals.listen()
     state = StateDir(settings.state_dir).create()
     metrics = _metrics(settings)
     if metrics is not None:
         emit = fan_out(emit, metrics.emit)
+    feed = None
+    if not serving.is_following:
+        feed = open_feed(settings, serving.wish, state, clock, emit, is_asked=signals.is_asked)
     # Before anything is started, which then follows this process to where it goes.
     delegation = claim()
     broker = resolve_broker(explicit_url=settings.redis_url, state=state, may_start=True, clock=clock)
     try:
         _look_at(broker, clock, emit)
-        worker = _worker(settings, serving, broker, state, clock, emit, metrics, delegation)
+        if feed is None:
+            feed = open_releases(settings, serving.wish, state, broker.target, clock, emit, is_asked=signals.is_asked)
+        worker = _worker(settings, serving, broker, state, feed, clock, emit, metrics, delegation)
         keys, resync = Keys(settings.namespace), settings.resync_interval
         vitals = Vitals(worker, broker.target, keys, clock, resync)
         invoker = Invoker(worker, cap=settings.max_timeout, max_bytes=settings.max_event_bytes, clock=clock, emit=emit)
         control = Control(
-            worker, vitals, state, invoker=invoker, http=settings.http, metrics=metrics, clock=clock, emit=emit
+            worker,
+            vitals,
+            state,
+            invoker=invoker,
+            http=settings.http,
+            metrics=metrics,
+            hook=_hook(settings, worker, emit),
+            clock=clock,
+            emit=emit,
         )
         try:
             control.start()
@@ -81,6 +101,8 @@ def serve(settings: Settings, serving: Serving, *, clock: Clock, emit: Emit) -> 
         finally:
             control.stop()
     finally:
+        if feed is not None:
+            feed.close()
         broker.close()
         give_back(delegation)
         signals.restore()
@@ -155,6 +177,20 @@ class _OnceWatch:
         return _End(reason="what it cannot do", error=error)
 
 
+def _hook(settings: Settings, worker: Worker, emit: Emit) -> GitHook | None:
+    if settings.git is None or settings.webhook_secret_file is None:
+        return None
+    from relayctl.worker.webhook import GitHook
+
+    return GitHook(settings.webhook_secret_file, worker.reconcile, emit)
+
+
+def _building(settings: Settings, state: StateDir) -> Building | None:
+    if settings.no_build:
+        return None
+    return Building(root=state.environments, limit=settings.build_timeout, environ=builder_environ())
+
+
 def _metrics(settings: Settings) -> Metrics | None:
     if settings.http is None:
         return None
@@ -169,26 +205,17 @@ def _worker(
     serving: Serving,
     broker: Choice,
     state: StateDir,
+    feed: Feed,
     clock: Clock,
     emit: Emit,
     metrics: Metrics | None,
     delegation: Delegation,
 ) -> Worker:
-    def watch(hint: Hint) -> DirectoryWatch:
-        return DirectoryWatch(
-            settings.apps,
-            debounce_ms=settings.debounce // timedelta(milliseconds=1),
-            is_polling=serving.is_polling,
-            clock=clock,
-            on_hint=hint,
-            on_trouble=lambda reason: emit(LoopFailed(loop="watch", reason=reason)),
-        )
-
     return Worker(
         target=broker.target,
         keys=Keys(settings.namespace),
-        source=DirectorySource(settings.apps, clock, only=serving.only),
-        watch=watch,
+        source=feed.source,
+        watch=feed.watch,
         resolve_secret=SecretStore(settings.secrets_dir, state.path / "secrets").resolve,
         options=Options(
             drain=settings.drain,
@@ -199,27 +226,19 @@ def _worker(
             max_children=MAX_CHILDREN,
             base_environ=base_environ(),
             outbox=state.outbox,
-            last_good=state.last_good,
+            # What is fetched keeps its last good state as a whole.
+            last_good=state.last_good if isinstance(feed.source, DirectorySource) else None,
             min_replica_acks=settings.min_replica_acks,
             # A run that ends when nothing is due has no use for processes that never end.
             runs_services=not serving.is_once,
             outputs=OutputLimits(attempts=settings.keep_outputs, total_bytes=settings.keep_output_bytes),
             delegation=delegation,
+            building=_building(settings, state),
         ),
         clock=clock,
         emit=emit,
         on_routed=None if metrics is None else metrics.on_routed,
     )
-
-
-def _check_only(source: DirectorySource, only: Collection[str]) -> None:
-    """A name that no app has is a slip, and a worker that waits for it would run nothing."""
-    view = source.look()
-    missing = [] if view.trouble is not None else sorted(set(only) - set(view.apps))
-    if missing:
-        raise UnknownTarget(
-            f'no app "{missing[0]}" in {source.root}', help="--only takes the name of a directory with a template"
-        )
 
 
 def _look_at(broker: Choice, clock: Clock, emit: Emit) -> None:
@@ -252,6 +271,8 @@ def _listener(clock: Clock, emit: Emit) -> Callable[[BrokerEvent], None]:
             emit(BrokerLost(reason="the embedded server is gone"))
         elif event.kind == "failed" and event.error is not None:
             emit(BrokerLost(reason=event.error.message))
+        elif event.kind == "unsynced" and event.error is not None:
+            emit(BrokerWarning(reason=event.error.message))
         else:
             emit(BrokerBack(after=timedelta(seconds=clock.monotonic() - lost_at)))
 

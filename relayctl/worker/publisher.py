@@ -78,16 +78,13 @@ class Publisher:
 
     def publish(self, passes: Sequence[tuple[Job, Due]], now_ms: int) -> list[Outcome]:
         """Publish the firings of each job in order; never raises a BrokerError, but says whom it stopped."""
-        error = self._passed_over.close(passes, now_ms)
-        if error is not None:
-            # The whole gap is taken again, so that what is left out of it is never forgotten.
-            held = [(job, due) for job, due in passes if due.passed_over]
-            passes = [(job, due) for job, due in passes if not due.passed_over]
-        else:
-            held = []
+        errors = self._passed_over.close(passes, now_ms)
+        # The whole gap is taken again, so that what is left out of it is never forgotten.
+        held = [(job, errors[job.name]) for job, _ in passes if job.name in errors]
+        passes = [(job, due) for job, due in passes if job.name not in errors]
         answers = self._answers(passes, now_ms)
         outcomes = [self._settle(job, due, answers, now_ms) for job, due in passes]
-        outcomes += [Outcome(job=job, standing=Standing.FAILED, cursor=job.cursor, error=error) for job, _ in held]
+        outcomes += [Outcome(job=job, standing=Standing.FAILED, cursor=job.cursor, error=error) for job, error in held]
         return outcomes
 
     def _answers(self, passes: Sequence[tuple[Job, Due]], now_ms: int) -> Answers:

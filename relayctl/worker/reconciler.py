@@ -6,61 +6,65 @@ that was not edited is touched. What the registry makes of it is the registrar's
 
 from __future__ import annotations
 
-import random
 import threading
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from relayctl.core.description import describe_app
 from relayctl.core.diff import is_mass_removal
 from relayctl.core.facts import Emit, LoopFailed, RemovalHeld, StateLost
 from relayctl.errors import BrokerError, ModeConflict
+from relayctl.host.cycle.loop import evenly, jittered
 from relayctl.store.definitions import Mode
 from relayctl.store.fleet import Holdings
+from relayctl.worker.burial import Burial
+from relayctl.worker.elsewhere import Elsewhere
+from relayctl.worker.reported import Reported
 from relayctl.worker.revival import Revival
-from relayctl.worker.snapshot import LiveApp, Snapshot
+from relayctl.worker.snapshot import Changes, LiveApp, Snapshot
+from relayctl.worker.supplier import AsTheyAre
 from relayctl.worker.treenews import TreeNews, schedules_of
 
 if TYPE_CHECKING:
     from relayctl.core.problem import Problem
     from relayctl.core.running import BrokenApp
     from relayctl.host.clock import Clock
-    from relayctl.sources.directory import DirectorySource, View
     from relayctl.sources.lastgood import LastGood
+    from relayctl.sources.source import Source, View
     from relayctl.store.fleet import Fleet, Pulse
     from relayctl.templates.load import Loaded
     from relayctl.worker.agenda import Name
+    from relayctl.worker.binding import Binding
     from relayctl.worker.keeper import Keeper
     from relayctl.worker.registrar import Registrar
+    from relayctl.worker.supplier import Supplier
 
 QUIET_S = 2.0
 HOUSEKEEPING_S = 2.0
 VANISHED_S = 120.0
 """An app that was gone at the start may be on its way for so long, as on a mount that comes up late."""
-_RESYNC_SPREAD = 0.1
 _RESTORE_POLL_S = 0.1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
-    """What a pass changes: the apps to deploy, the apps to take out, the schedules that end."""
-
-    deployed: Mapping[str, LiveApp]
-    removed: frozenset[str]
-    ended: frozenset[Name]
 
 
 class Reconciler:
     """The loop from the source to what runs. `run` owns it; `hint` and `on_pulse` may be called from anywhere."""
 
+    # Read by other loops, so plain values that are replaced whole.
+    holdings_seq = 0
+    drift = 0
+    broken_names: tuple[str, ...] = ()
+    broken_apps: tuple[BrokenApp, ...] = ()
+    unbuilt: frozenset[str] = frozenset()
+    """Apps that wait for their environment; another version of them may be live."""
+    has_looked = False
+
     def __init__(
         self,
         *,
-        source: DirectorySource,
+        source: Source,
         registrar: Registrar,
         fleet: Fleet,
         worker: str,
@@ -71,9 +75,12 @@ class Reconciler:
         emit: Emit,
         keeper: Keeper | None = None,
         last_good: LastGood | None = None,
+        environments: Supplier | None = None,
+        builds: Callable[[], Collection[Path] | None] = frozenset,
+        binding: Binding | None = None,
     ) -> None:
         """`swap` puts a snapshot in force, `announce` makes the heartbeat say what is held now, `keeper` remembers what
-        a new broker must hear first, `last_good` what runs where the tree cannot be read at a start."""
+        a new broker must hear first, `last_good` what runs beside a tree that cannot be read, `builds` what runs."""
         self._keeper = keeper
         self._source = source
         self._registrar = registrar
@@ -84,8 +91,12 @@ class Reconciler:
         self._clock = clock
         self._resync = resync
         self._emit = emit
+        self._builds = builds
+        self._binding = binding
+        self._environments = environments or AsTheyAre()
         self._news = TreeNews(source.label, clock, emit)
         self._revival = Revival(last_good, source)
+        self.elsewhere = Elsewhere(source)
         self._wake = threading.Event()
         self._hints: set[str] | None = set()
         self._superseded: set[Name] = set()
@@ -98,6 +109,7 @@ class Reconciler:
         self._changed_at = 0.0
         self._held = ""
         self._is_first = True
+        self._is_emptied = False
         self._is_pending = False
         self._is_registered = True
         self._removed: set[str] = set()
@@ -105,14 +117,8 @@ class Reconciler:
         self._house_at = 0.0
         self._pulse: Pulse | None = None
         self._epoch = ""
-        self._held_orphans = ""
-        self._reported: dict[str, str] = {}
-        # Read by the tick loop for the heartbeat, so plain values that are replaced whole.
-        self.holdings_seq = 0
-        self.drift = 0
-        self.broken_names: tuple[str, ...] = ()
-        self.broken_apps: tuple[BrokenApp, ...] = ()
-        self.has_looked = False
+        self._burial = Burial(registrar, fleet, emit)
+        self._reported = Reported(fleet, worker)
         self._unread: frozenset[str] = frozenset()
         self.last_pass_at = clock.monotonic()
 
@@ -132,19 +138,25 @@ class Reconciler:
         return {name: loaded for name, (_, loaded) in self._loaded.items() if loaded.app is None}
 
     @property
+    def _unclear(self) -> set[str]:
+        """The apps of whose newest version nothing can be done yet, so that it is no evidence against another."""
+        return self.broken.keys() | self._misfits.keys() | self.unbuilt
+
+    @property
     def is_source_lost(self) -> bool:
         """Whether the source could not be read at the last look."""
         return self._news.is_lost
 
     @property
     def unread(self) -> frozenset[str] | None:
-        """The apps that cannot be read and have no version that runs here; None where any app may be one of them."""
-        return self._source.only if self._news.is_lost else self._unread
+        """The apps that cannot be read and have no version that is known here; None where any may be one of them."""
+        unread, others = self._source.only if self._news.is_lost else self._unread, self.elsewhere.unread
+        return None if unread is None or others is None else unread | others
 
     @property
     def held_removal(self) -> str:
         """The revision whose removals wait for consent, or empty."""
-        return self._held or self._held_orphans
+        return self._held or self._burial.held
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -222,6 +234,8 @@ class Reconciler:
             if is_due:
                 self._plan_look(now)
                 self._fleet.forget_consumers()
+                self._registrar.look_at_all()
+                self._registrar.renames.put_home(again=True)
                 self._revival.keep()
                 self._forget_vanished(now)
         self._keep_house(now)
@@ -242,29 +256,47 @@ class Reconciler:
         if self._resync is None:
             self._look_at = float("inf")
             return
-        spread = 1 + random.uniform(-_RESYNC_SPREAD, _RESYNC_SPREAD)  # noqa: S311  not for secrecy
-        self._look_at = now + self._resync.total_seconds() * spread
+        self._look_at = now + jittered(self._resync.total_seconds(), evenly())
 
     # The tree
 
     def _look(self, touched: set[str] | None, now: float) -> None:
         view = self._source.look(touched)
-        if view.trouble is not None:
-            self._go_on_without(view.trouble)
+        self.elsewhere.look()
+        trouble = view.trouble or self._emptied(view)
+        if trouble:
+            self._go_on_without(trouble)
             return
-        self._news.back()
+        if view.stale is None:
+            self._news.back()
+        else:
+            self._news.lost(view.stale, running=len(view.apps), is_last_good=False)
         if view.revision != self._revision:
             self._revision, self._changed_at = view.revision, now
-        is_quiet = self._is_first or (now - self._changed_at >= QUIET_S and not view.is_busy)
+        is_quiet = self._is_first or view.is_settled or (now - self._changed_at >= QUIET_S and not view.is_busy)
         self._misfits = self._misfits_of(view)
         self._load(view)
         self._apply(view, is_quiet)
         self._is_first = False
 
+    def _emptied(self, view: View) -> str:
+        """Why a tree that can be read counts as lost: from the start it has nothing of what ran; empty if it does not.
+
+        A mount that comes up late looks like this, and so does an intended end, which waits for consent.
+        """
+        was_emptied, self._is_emptied = self._is_emptied, False
+        if view.apps or self._misfits_of(view) or not (was_emptied or (self._is_first and self._revival.is_any)):
+            return ""
+        if was_emptied and self._fleet.has_consent(view.revision):
+            return ""
+        self._is_emptied = True
+        self._revision = self._held = view.revision
+        return f"it has none of the apps that ran; if intended: relayctl reconcile --accept-removals {view.revision}"
+
     def _go_on_without(self, trouble: str) -> None:
         """The tree cannot be read: what is live stays, and at a start what was kept becomes live."""
         live = dict(self._snapshot.live)
-        revived = self._revival.everything() if self._is_first else {}
+        revived = self._environments.revive(self._revival.everything()) if self._is_first else {}
         following = {**revived, **live}
         self._news.lost(trouble, running=len(following), is_last_good=bool(revived))
         # What the first readable look lacks, of what runs by then, may be on its way.
@@ -296,15 +328,17 @@ class Reconciler:
                 revision=digest,
                 template=loaded.template_digest,
                 directory=view.apps[name].directory,
+                place=view.apps[name].place,
             )
             for name, (digest, loaded) in self._loaded.items()
             if loaded.app is not None
         }
-        unclear = self.broken.keys() | self._misfits.keys()
+        wanted, self.unbuilt = self._environments.provide(wanted)
+        unclear = self._unclear
         kept = live.keys() - wanted.keys() if not is_quiet else live.keys() & unclear
-        revived = self._revival.of(unclear - live.keys() - wanted.keys())
+        revived = self._environments.revive(self._revival.of(unclear - live.keys() - wanted.keys()))
         following = {**{name: live[name] for name in kept}, **revived, **wanted}
-        following = self._guarded(live, following, view.revision)
+        following = following if view.is_agreed else self._guarded(live, following, view.revision)
         self._unread = frozenset(unclear - following.keys())
         self._is_pending = not is_quiet and bool(unclear | (live.keys() - wanted.keys()))
         if is_quiet:
@@ -319,6 +353,12 @@ class Reconciler:
         """`following` without its removals, where these are too many to be meant and nobody has consented."""
         before, after = _names(live), _names(following)
         removed = len(before - after)
+        if removed:
+            with suppress(BrokerError):
+                # What goes on under another name is not removed.
+                removed -= len(
+                    set(self._registrar.renames.pairs(schedules_of(following), before, ()).values()) & (before - after)
+                )
         is_emptied = bool(live) and not following
         is_large = is_mass_removal(removed, len(before))
         if not (is_emptied or is_large) or self._fleet.has_consent(revision):
@@ -330,6 +370,10 @@ class Reconciler:
         losing = {name for name in live if _names({name: live[name]}) - after or name not in following}
         return {**following, **{name: live[name] for name in losing}}
 
+    def _in_use(self) -> set[Path] | None:
+        builds = self._builds()
+        return None if builds is None else {*(item.directory for item in self._snapshot.live.values()), *builds}
+
     def _put_in_force(self, live: dict[str, LiveApp], following: dict[str, LiveApp]) -> None:
         deployed = {name: item for name, item in following.items() if live.get(name) != item}
         removed = frozenset(live.keys() - following.keys())
@@ -338,7 +382,7 @@ class Reconciler:
             self._snapshot = Snapshot(following, self._snapshot.seq + 1)
             self._swap(self._snapshot, Changes(deployed=deployed, removed=removed, ended=frozenset(ended)))
         self.has_looked = True
-        self._news.changed(live, following, deployed.keys(), self._loaded.keys() - self.broken.keys())
+        self._news.changed(live, following, deployed.keys(), self._loaded.keys() - self.broken.keys() - self.unbuilt)
         self._note(deployed.keys())
         self._removed = (self._removed | removed) - following.keys()
         if deployed or removed or not self._is_registered:
@@ -353,11 +397,10 @@ class Reconciler:
         self._removed = set()
 
     def _note(self, deployed: Collection[str]) -> None:
-        for name in deployed:
-            if name in self._loaded:
-                digest, loaded = self._loaded[name]
-                self._revival.note(loaded)
-                self._loaded[name] = (digest, replace(loaded, text=b""))
+        for name in (self._loaded.keys() - self.unbuilt).intersection(deployed):
+            digest, loaded = self._loaded[name]
+            self._revival.note(loaded)
+            self._loaded[name] = (digest, replace(loaded, text=b""))
 
     def _forget_vanished(self, now: float) -> None:
         """What is kept of apps that left while no worker looked, once their schedules have been let go too."""
@@ -376,6 +419,9 @@ class Reconciler:
     def _register(self) -> None:
         schedules = schedules_of(self._snapshot.live)
         mode = Mode.START if self.holdings_seq == 0 else Mode.EDIT
+        known = self._loaded.keys() | self._misfits.keys()
+        leaving = {name for name in schedules if name[0] not in known} if self._is_pending else set()
+        self._registrar.rename(schedules, mode, leaving)
         self._registrar.withdraw(self._registrar.hashes.keys() - schedules.keys())
         self._registrar.propose(schedules, mode)
         self._hold()
@@ -386,16 +432,9 @@ class Reconciler:
             schedules={f"{app}/{name}": hash_ for (app, name), hash_ in self._registrar.hashes.items()},
         )
         self._fleet.hold(self._worker, holdings)
-        self._report()
+        self._reported.tell(self._snapshot.live)
         self.holdings_seq += 1
         self._announce()
-
-    def _report(self) -> None:
-        live = self._snapshot.live
-        described = {name: describe_app(item.app, item.revision).to_json() for name, item in live.items()}
-        changed = {name: text for name, text in described.items() if self._reported.get(name) != text}
-        self._fleet.report(self._worker, changed, self._reported.keys() - described.keys())
-        self._reported = described
 
     # The fleet
 
@@ -405,12 +444,15 @@ class Reconciler:
             if self._epoch and pulse.epoch != self._epoch:
                 # The mode went with the rest; whoever set another one meanwhile keeps it.
                 with suppress(ModeConflict):
-                    self._fleet.enter_mode("pull")
+                    self._fleet.enter_mode(self._source.mode)
                 self._tell_unknown(self._registrar.forget_registry())
-                self._reported = {}
+                self._reported.forget()
                 self._hold()
             self._epoch = pulse.epoch
+            if self._binding is not None and self._binding.look():
+                self._source.demand()
             self._registrar.follow(pulse.definitions_seq)
+            self._registrar.renames.put_home()
             self._registrar.close_gaps()
             self._registrar.tell_acts()
         with self._hints_lock:
@@ -427,35 +469,19 @@ class Reconciler:
         if now < self._house_at:
             return
         self._house_at = now + HOUSEKEEPING_S
+        self._source.settle(self._in_use)
         if self._held and self._fleet.has_consent(self._held):
             self.hint(None)
         if self.holdings_seq and not self._fleet.keep_holdings(self._worker):
-            self._reported = {}
+            self._reported.forget()
             self._hold()
         if pulse is not None:
             self._registrar.end_pauses(pulse.now_ms)
-        unclear = self._snapshot.live.keys() if self.is_source_lost else self.broken.keys() | self._misfits.keys()
+            self._registrar.look_again()
+        unclear = self._snapshot.live.keys() if self.is_source_lost else self._unclear
         self._registrar.adopt_unheld(unclear)
         if not (self._source.is_partial or self.is_source_lost or self._is_pending or self._held or self._is_first):
-            self._bury_orphans()
-
-    def _bury_orphans(self) -> None:
-        # What an app that cannot be read would hold is not known, so nothing of it is an orphan.
-        unclear = self.broken.keys() | self._misfits.keys()
-        orphans = {name: head for name, head in self._registrar.orphans().items() if name[0] not in unclear}
-        if not orphans:
-            self._held_orphans = ""
-            return
-        total = len(orphans) + len(self._registrar.hashes)
-        is_large = is_mass_removal(len(orphans), total)
-        is_all = not self._registrar.hashes
-        if (is_large or is_all) and not self._fleet.has_consent(self._revision):
-            if self._held_orphans != self._revision:
-                self._held_orphans = self._revision
-                self._emit(RemovalHeld(revision=self._revision, removed=len(orphans), total=total))
-            return
-        self._held_orphans = ""
-        self._registrar.bury(orphans)
+            self._burial.look(self._unclear, self._revision)
 
     # What is told
 

@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING
 
 from relayctl.core.definition import TOMBSTONE, Firing, Spec
 from relayctl.core.facts import ControlUsed, Emit, ScheduleBehind
+from relayctl.errors import BrokerRefused
 from relayctl.store.definitions import Head, Mode, Proposal, Verdict
 from relayctl.worker.agenda import Armed, Name, Pause
 from relayctl.worker.lostgaps import Gap
+from relayctl.worker.renames import Renames
+from relayctl.worker.unowned import Unowned
+from relayctl.worker.unreadable import Unreadable
 
 if TYPE_CHECKING:
     from relayctl.core.definition import Generation
@@ -50,13 +54,23 @@ class Registrar:
         clock: Clock,
         worker: str,
         emit: Emit,
+        is_following: bool = False,
         controls: Controls | None = None,
         gaps: LostGaps | None = None,
+        renames: Renames | None = None,
+        unreadable: Unreadable | None = None,
     ) -> None:
-        """`controls` end the pauses whose time is over, `gaps` close what a registry that was lost cannot say."""
+        """With `is_following` releases alone define schedules, and nothing is proposed here. `controls` end the pauses
+        whose time is over, `gaps` close what a registry that was lost cannot say, `unreadable` tells of records that
+        relayctl did not write."""
+        self.unreadable = unreadable or Unreadable(clock, emit)
+        self._refused: set[Name] = set()
+        self._is_following = is_following
         self._gaps = gaps
+        self.renames = renames or Renames(None, emit)
         self._controls = controls
         self._definitions = definitions
+        self._unowned = Unowned(definitions)
         self._scheduler = scheduler
         self._peers = peers
         self._clock = clock
@@ -95,13 +109,15 @@ class Registrar:
         rearmed: list[Name] = []
         for name, schedule in schedules.items():
             known = self._own.get(name)
-            spec = Spec.of(schedule)
+            # What was not loaded anew is the same object, and of a thousand schedules that is nearly all.
+            spec = known.spec if known is not None and known.schedule is schedule else Spec.of(schedule)
             held_gen = self._withdrawn.get(name, 0) if known is None else known.held_gen
             own = Own(schedule=schedule, spec=spec, held_gen=held_gen)
             if known is None or known.spec.hash != spec.hash or name not in self._heads:
                 changed.append((name, own))
-            elif known.schedule != schedule:
-                rearmed.append(name)
+            elif known.schedule is not schedule:
+                if known.schedule != schedule:
+                    rearmed.append(name)
                 self._own[name] = own
         verdicts = self._register(
             [
@@ -120,6 +136,15 @@ class Registrar:
         self._arm(rearmed)
         return verdicts
 
+    def rename(self, schedules: Mapping[Name, Schedule], mode: Mode, leaving: Collection[Name] = ()) -> None:
+        """Move what has a new name, before anything is proposed or withdrawn; `leaving` may stand there for now."""
+        pairs = {} if self._is_following else self.renames.pairs(schedules, self._own, leaving)
+        if pairs:
+            held = {name: own.held_gen for name, own in self._own.items()} | self._withdrawn
+            self.renames.move(pairs, schedules, mode, held)
+            # The others are withdrawn next.
+            self.refresh(old for old in pairs.values() if old in leaving)
+
     def withdraw(self, names: Iterable[Name]) -> dict[Name, Verdict]:
         """Take schedules out of the fleet that left this worker's readable tree while it watched."""
         proposals = [
@@ -134,12 +159,15 @@ class Registrar:
             for name in names
             if name in self._own
         ]
-        answers = self._definitions.register(proposals)
+        answers = self._ask(proposals)
         verdicts: dict[Name, Verdict] = {}
-        for proposal, (verdict, head) in zip(proposals, answers, strict=True):
+        for proposal, answer in zip(proposals, answers, strict=True):
             name = (proposal.app, proposal.schedule)
-            verdicts[name] = verdict
+            verdict, head = (None, None) if isinstance(answer, BrokerRefused) else answer
+            if verdict is not None:
+                verdicts[name] = verdict
             del self._own[name]
+            self._unowned.changed([name])
             self._unheld_since.pop(name, None)
             if head is not None and head.hash == TOMBSTONE:
                 self._withdrawn[name] = head.gen
@@ -154,6 +182,10 @@ class Registrar:
         if seq == self._seq:
             return
         names = None if self._seq < 0 or seq < self._seq else self._definitions.changes_since(self._seq)
+        if names is None:
+            self._unowned.forget()
+        else:
+            self._unowned.changed(names)
         looked_at = self._own if names is None else [name for name in names if name in self._own]
         self.refresh(looked_at)
         self._seq = seq
@@ -164,14 +196,36 @@ class Registrar:
         `is_disputed` says that the registry refused instants of these: what is known of their past is dropped too.
         """
         wanted = [name for name in names if name in self._own]
-        heads = self._definitions.heads(wanted)
-        self._take(heads, is_disputed=is_disputed)
-        lost = {name: self._own[name].schedule for name in wanted if name not in heads}
+        found = self._definitions.look(wanted)
+        self._take(found.heads, is_disputed=is_disputed)
+        self._refuse(found.unreadable)
+        known = found.heads.keys() | found.unreadable.keys()
+        lost = {name: self._own[name].schedule for name in wanted if name not in known}
         if lost:
             self._forget_heads(list(lost))
             self.propose(lost, Mode.START)
         if self._lost:
             self._note_gaps(self._begun_anew())
+
+    def look_again(self) -> None:
+        """See whether what could not be read can be by now; no change is announced where a hand has mended it."""
+        refused, self._refused = self._refused, set()
+        if refused:
+            try:
+                self.refresh(refused)
+            except BaseException:
+                self._refused |= refused
+                raise
+
+    def _refuse(self, refusals: Mapping[Name, BrokerRefused]) -> None:
+        """Go on without these; what is armed of them stays as it was."""
+        self._refused |= refusals.keys()
+        self.unreadable.tell(refusals)
+
+    def _is_unreadable(self, name: Name) -> bool:
+        refusals = self._definitions.look([name]).unreadable
+        self._refuse(refusals)
+        return bool(refusals)
 
     def forget_registry(self) -> set[Name]:
         """The broker is another one than before: register everything again, as on a start.
@@ -179,6 +233,7 @@ class Registrar:
         Answers what had to begin anew, since nobody could tell the registry of it.
         """
         self._seq = -1
+        self._unowned.forget()
         self._forget_heads(list(self._own.keys() | self._heads.keys()))
         verdicts = self.propose({name: item.schedule for name, item in self._own.items()}, Mode.START)
         anew = self._begun_anew()
@@ -231,7 +286,12 @@ class Registrar:
         ]
         if over and self._controls is not None:
             for app, schedule in over:
-                self._controls.resume(app, schedule, by=self._worker, only_ended=True)
+                try:
+                    self._controls.resume(app, schedule, by=self._worker, only_ended=True)
+                except BrokerRefused:
+                    if not self._is_unreadable((app, schedule)):
+                        raise
+                    continue
                 if (app, schedule) not in self._own:
                     # Nobody reads its head again, so it would be found over for ever.
                     del self._heads[app, schedule]
@@ -242,7 +302,10 @@ class Registrar:
 
         Those of the apps in `unread` are no evidence: nobody knows what their files are meant to say.
         """
+        if self._is_following:
+            return
         ripe = self._ripe({name: head for name, head in self.behind.items() if name[0] not in unread})
+        self._move_back(ripe)
         self._register(
             [
                 Proposal(
@@ -258,10 +321,23 @@ class Registrar:
             {},
         )
 
+    def _move_back(self, ripe: Mapping[Name, Head]) -> None:
+        """What the fleet has under another name, which no live worker holds any more, comes back under its own."""
+        gone = {name: self._own[name].schedule for name, head in ripe.items() if head.hash == TOMBSTONE}
+        if gone:
+            unheld = self._ripe(self._unowned.heads(self._own.keys()), any_hash=True)
+            pairs = {name: old for name, old in self.renames.pairs(gone, {}, unheld).items() if old in unheld}
+            self.renames.move(pairs, gone, Mode.ADOPT, {name: ripe[name].gen for name in gone})
+
     def orphans(self) -> dict[Name, Head]:
         """Schedules in the registry that neither this worker's files nor any live worker has held for long enough."""
-        names = self._definitions.all_names() - self._own.keys()
-        return self._ripe(self._definitions.heads(names), any_hash=True)
+        if self._is_following:
+            return {}
+        return self._ripe(self._unowned.heads(self._own.keys()), any_hash=True)
+
+    def look_at_all(self) -> None:
+        """Read the whole registry the next time that orphans are asked for, whatever was heard of changes."""
+        self._unowned.forget()
 
     def bury(self, orphans: Mapping[Name, Head]) -> None:
         """Remove orphans from the registry, unless their head has changed since it was looked at."""
@@ -293,20 +369,37 @@ class Registrar:
         return any(any_hash or held == head.hash for worker, held in holders.items() if worker != self._worker)
 
     def _register(self, proposals: Sequence[Proposal], own: Mapping[Name, Own]) -> dict[Name, Verdict]:
-        answers = self._definitions.register(proposals)
+        answers = self._ask(proposals)
         # Only what the registry heard of counts as proposed: an error above leaves the next pass to try again.
         self._own |= own
         for name in own:
             self._withdrawn.pop(name, None)
         heads: dict[Name, Head] = {}
+        refusals: dict[Name, BrokerRefused] = {}
         verdicts: dict[Name, Verdict] = {}
-        for proposal, (verdict, head) in zip(proposals, answers, strict=True):
+        for proposal, answer in zip(proposals, answers, strict=True):
             name = (proposal.app, proposal.schedule)
-            verdicts[name] = verdict
+            if isinstance(answer, BrokerRefused):
+                refusals[name] = answer
+                continue
+            verdicts[name], head = answer
             if head is not None:
                 heads[name] = head
         self._take(heads)
+        self._refuse(refusals)
         return verdicts
+
+    def _ask(self, proposals: Sequence[Proposal]) -> list[tuple[Verdict, Head | None] | BrokerRefused]:
+        """What the registry makes of these, or what it has already where releases alone change it."""
+        if not self._is_following:
+            return self._definitions.register(proposals)
+        heads = self._definitions.heads((item.app, item.schedule) for item in proposals)
+        answers: list[tuple[Verdict, Head | None] | BrokerRefused] = []
+        for item in proposals:
+            head = heads.get((item.app, item.schedule))
+            is_same = head is not None and head.hash == item.hash
+            answers.append((Verdict.ABSENT if head is None else Verdict.UNCHANGED if is_same else Verdict.BEHIND, head))
+        return answers
 
     def _take(self, heads: Mapping[Name, Head], *, is_disputed: bool = False) -> None:
         for name, head in heads.items():
@@ -314,6 +407,7 @@ class Registrar:
             self._heads[name] = head
             if head.is_untold:
                 self._untold.add(name)
+            self.renames.note(head)
             own = self._own.get(name)
             if own is None:
                 continue
@@ -340,7 +434,11 @@ class Registrar:
                 self._scheduler.drop([name])
         self._scheduler.arm(armed)
         for head in ended:
-            self._scheduler.retire([(head.app, head.schedule)], head.from_ms)
+            if head.moved_to is not None:
+                # What it owes is owed under the new name.
+                self._scheduler.drop([(head.app, head.schedule)])
+            else:
+                self._scheduler.retire([(head.app, head.schedule)], head.from_ms)
 
     def _armed(self, head: Head, schedule: Schedule, is_disputed: bool) -> Armed:
         return Armed(
@@ -376,14 +474,26 @@ class Registrar:
         """Tell what operators did to the schedules here. Of the fleet one worker tells each act: who takes it first."""
         while self._untold and self._controls is not None:
             app, schedule = name = next(iter(self._untold))
-            for act in self._controls.take_untold(app, schedule):
+            try:
+                acts = self._controls.take_untold(app, schedule)
+            except BrokerRefused:
+                if not self._is_unreadable(name):
+                    raise
+                acts = []
+            for act in acts:
                 self._emit(ControlUsed(action=act.action, target=f"{app}/{schedule}", by=act.by, reason=act.reason))
             self._untold.discard(name)
 
     def _tell_behind(self, name: Name, head: Head) -> None:
-        if head.hash == TOMBSTONE:
+        is_comparable = Firing.from_spec(head.spec).is_comparable
+        if self._is_following and is_comparable:
+            # A release came into force, and its files are on their way here.
+            return
+        if head.moved_to is not None:
+            reason = f"the fleet has it as {'/'.join(head.moved_to)}"
+        elif head.hash == TOMBSTONE:
             reason = "the fleet has removed it"
-        elif Firing.from_spec(head.spec).is_comparable:
+        elif is_comparable:
             reason = "the fleet runs a newer definition"
         else:
             reason = "the fleet's definition rests on another evaluator or other zone data"

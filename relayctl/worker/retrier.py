@@ -17,7 +17,7 @@ from relayctl.core.account import Closing, Span
 from relayctl.core.facts import Duplicate, Emit, LoopFailed, OutboxGivenUp, OutboxRowBad, Published, PublishedLate
 from relayctl.core.lifecycle import Verdict
 from relayctl.core.occurrence import Occurrence, epoch_seconds
-from relayctl.errors import BrokerError, FileFailure, ReplyLost
+from relayctl.errors import BrokerError, BrokerRefused, FileFailure, ReplyLost
 from relayctl.store.closings import Wish
 from relayctl.store.stream import Publication, PublishVerdict
 
@@ -196,6 +196,9 @@ class Retrier:
             intents = self._outbox.surplus(app, schedule)
             instants = [epoch_seconds(intent.occurrence.scheduled_at) for intent in intents]
             counts = self._closings.close([_wish(app, schedule, at) for at in instants], now_ms=self._now_ms())
+            if any(isinstance(closed, BrokerRefused) for closed in counts):
+                # One key stands for all of them; they stay until it is mended.
+                continue
             for intent, closed in zip(intents, counts, strict=True):
                 if closed:
                     at = intent.occurrence.scheduled_at

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from relayctl.worker.snapshot import LiveApp
 
 if TYPE_CHECKING:
-    from relayctl.sources.directory import DirectorySource
     from relayctl.sources.lastgood import LastGood
+    from relayctl.sources.source import Source
     from relayctl.templates.load import Loaded
 
 
 class Revival:
     """Used by the reconciler's thread. Without `kept` there is nothing to revive."""
 
-    def __init__(self, kept: LastGood | None, source: DirectorySource) -> None:
+    def __init__(self, kept: LastGood | None, source: Source) -> None:
         self._kept = kept
         self._source = source
         self._hopeless: set[str] = set()
@@ -43,6 +43,11 @@ class Revival:
                     directory=stored.directory,
                 )
         return found
+
+    @property
+    def is_any(self) -> bool:
+        """Whether anything is kept that this worker is for."""
+        return self._kept is not None and any(self._source.is_wanted(name) for name in self._kept.names())
 
     def everything(self) -> dict[str, LiveApp]:
         """The whole last good tree, as far as this worker is for it."""

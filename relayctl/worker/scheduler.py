@@ -54,6 +54,8 @@ class Surroundings:
     """Works on one batch of the outbox, and counts it."""
     is_abreast: Callable[[], bool] = lambda: True
     """Whether what is armed is registered with the present broker."""
+    is_elsewhere: Callable[[str], bool] = lambda _app: False
+    """Whether an app is bound to another revision than this worker has, so that its firings are its peers'."""
 
 
 class Scheduler:
@@ -240,10 +242,12 @@ class Scheduler:
         """Publish what is due; False where the broker failed some of it."""
         mine: list[tuple[Job, Due]] = []
         seconded: list[tuple[Job, Due]] = []
+        left: list[tuple[Job, Due]] = []
         for job, due in passes:
-            (seconded if job.rank > 1 and due.firings else mine).append((job, due))
+            is_elsewhere = bool(due.firings) and self._around.is_elsewhere(job.app)
+            (left if is_elsewhere else seconded if job.rank > 1 and due.firings else mine).append((job, due))
         asked_at = self._clock.monotonic()
-        outcomes = self._publisher.publish(mine, now_ms) + self._second(seconded, now_ms)
+        outcomes = self._publisher.publish(mine, now_ms) + self._second(seconded, now_ms) + self._leave(left)
         superseded: list[Name] = []
         failed: list[Outcome] = []
         with self._lock:
@@ -261,19 +265,34 @@ class Scheduler:
 
     def _second(self, passes: list[tuple[Job, Due]], now_ms: int) -> list[Outcome]:
         """For schedules that a peer acts on first: publish only what it has not."""
+        done, left, _ = self._by_peers(passes)
+        return done + self._publisher.publish(left, now_ms)
+
+    def _leave(self, passes: list[tuple[Job, Due]]) -> list[Outcome]:
+        """For schedules that only peers may act on: go on where they have, and wait where they have not."""
+        done, left, marks = self._by_peers(passes)
+        return done + [
+            Outcome(job=job, standing=Standing.HELD, cursor=max(job.cursor, mark or job.cursor))
+            for (job, _), mark in zip(left, marks, strict=True)
+        ]
+
+    def _by_peers(self, passes: list[tuple[Job, Due]]) -> tuple[list[Outcome], list[tuple[Job, Due]], list[int | None]]:
+        """What peers have published already; and the rest, with the highest instant that they have."""
         if not passes:
-            return []
+            return [], [], []
         try:
             marks = self._stream.highest_published([job.name for job, _ in passes])
         except BrokerError as error:
-            return [Outcome(job=job, standing=Standing.FAILED, cursor=job.cursor, error=error) for job, _ in passes]
-        done, left = [], []
+            failed = [Outcome(job=job, standing=Standing.FAILED, cursor=job.cursor, error=error) for job, _ in passes]
+            return failed, [], []
+        done, left, left_marks = [], [], []
         for (job, due), mark in zip(passes, marks, strict=True):
             if mark is not None and mark >= due.firings[-1][0]:
                 done.append(Outcome(job=job, standing=Standing.DONE, cursor=due.cursor))
             else:
                 left.append((job, due))
-        return done + self._publisher.publish(left, now_ms)
+                left_marks.append(mark)
+        return done, left, left_marks
 
     def _apply(self, outcome: Outcome, now_ms: int) -> None:
         job = outcome.job

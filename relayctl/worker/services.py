@@ -11,6 +11,7 @@ import selectors
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from relayctl.core.facts import Emit, LoopFailed, OutputLine
@@ -73,6 +74,7 @@ class Services:
         self._specs: dict[str, dict[str, Spec]] = {}
         self._crews: dict[tuple[str, str], Crew] = {}
         self._processes: dict[int, ReplicaProcess] = {}
+        self._directories: dict[int, tuple[Path, ...]] = {}
         self._numbers = 0
         self._sweep_at = 0.0
         self._is_ending = False
@@ -89,6 +91,10 @@ class Services:
         with self._lock:
             self._news = live
         self.wake()
+
+    def directories(self) -> frozenset[Path]:
+        """Where the replicas that run were started, and what was installed for them."""
+        return frozenset(place for places in list(self._directories.values()) for place in places)
 
     def wake(self) -> None:
         """Make the loop come round now."""
@@ -206,6 +212,7 @@ class Services:
             resources=spec.build.resources,
         )
         self._processes[number] = replica
+        self._directories[number] = spec.build.places
         return replica
 
     def _process(self, spec: Spec, environ: Mapping[str, str], number: int) -> Process:
@@ -264,6 +271,7 @@ class Services:
         for number, it in list(self._processes.items()):
             if it.end is not None:
                 del self._processes[number]
+                self._directories.pop(number, None)
                 self._groups.release(it.process.group)
         self._groups.sweep()
         pids = {it.process.pid: number for number, it in self._processes.items()}
@@ -325,8 +333,8 @@ def _specs_of(item: LiveApp) -> dict[str, Spec]:
     if not item.app.services:
         return {}
     # Of an app of services alone, handlers have nothing to run.
-    build = Build.of(item.app, item.directory, item.revision)
-    code, directory = app_digest(item.directory, leaving_out=(TEMPLATE,)), str(item.directory)
+    build = Build.of(item.app, item.directory, item.revision, item.environment)
+    code, directory = app_digest(item.directory, leaving_out=(TEMPLATE,)), item.place or str(item.directory)
     return {
         service.name: Spec(service=service, build=build, version=version_of(item.app, service, code, directory))
         for service in item.app.services

@@ -31,6 +31,8 @@ GRACE_S = 30.0
 _STILL_REFUSED_S = 60.0 + 2 * LOOK_S
 """A refusal counts for so long: of many, each is asked for once a minute."""
 _MOST = 100
+_STEP_MS = 60_000
+"""By so much the broker's time and this machine's own may differ between two looks without a clock being corrected."""
 _MS = timedelta(milliseconds=1)
 
 
@@ -56,6 +58,8 @@ class Lookout:
         self._look_at = 0.0
         self._refused: dict[Stranded, float] = {}
         self._seen_since: dict[str, float] = {}
+        self._marks: dict[str, int] = {}
+        self._looked: tuple[float, int] | None = None
 
     def refused(self, app: str, message: str, slot: Slot) -> None:
         """This worker asked for it and was not admitted."""
@@ -69,6 +73,7 @@ class Lookout:
         if now < self._look_at or not self._peers.records:
             return
         self._look_at = now + LOOK_S
+        self._follow_clock(now, now_ms)
         self._refused = {item: at for item, at in self._refused.items() if now - at < _STILL_REFUSED_S}
         ready = self._invocations.ready_apps(now_ms)
         away = [app for app in ready if not self._peers.can_run(app)]
@@ -79,8 +84,21 @@ class Lookout:
         marks = {item.mark for item in stranded}
         self._seen_since = {mark: self._seen_since.get(mark, now) for mark in marks}
         ripe = {mark for mark, since in self._seen_since.items() if now - since >= GRACE_S}
-        self._abandon([item for item in stranded if item.mark in ripe], UNAVAILABLE_AFTER // _MS)
-        self._abandon([item for item in stranded if item.mark not in ripe], None)
+        self._abandon([item for item in stranded if item.mark in ripe], UNAVAILABLE_AFTER // _MS, now_ms)
+        self._abandon([item for item in stranded if item.mark not in ripe], None, now_ms)
+        self._marks = self._strandings.marks()
+
+    def _follow_clock(self, now: float, now_ms: int) -> None:
+        """Where the broker's time went on otherwise than this machine's own, the marks go with it.
+
+        A day that only a corrected clock has counted is no day of waiting; nor is one that a machine slept through.
+        """
+        if self._looked is not None:
+            at, at_ms = self._looked
+            step_ms = now_ms - at_ms - round((now - at) * 1000)
+            if abs(step_ms) >= _STEP_MS:
+                self._strandings.move(self._marks, step_ms)
+        self._looked = (now, now_ms)
 
     def _wipe(self, ready: Iterable[str], away: Iterable[str]) -> None:
         """An app's mark goes when somebody has it again, a slot's by a claim; both when nothing of the app is due."""
@@ -91,10 +109,11 @@ class Lookout:
             if (app := mark.partition("|")[0]) not in known or (app == mark and app not in gone)
         ])  # fmt: skip
 
-    def _abandon(self, items: list[Stranded], after_ms: int | None) -> None:
+    def _abandon(self, items: list[Stranded], after_ms: int | None, now_ms: int) -> None:
         if not items:
             return
-        answers = self._strandings.abandon(items, by=self._worker, after_ms=after_ms)
+        # By the time whose course was followed: the broker's may have been corrected a moment ago.
+        answers = self._strandings.abandon(items, by=self._worker, after_ms=after_ms, now_ms=now_ms)
         for item, answer in zip(items, answers, strict=True):
             if isinstance(answer, BrokerError) or answer[0] != "failed":
                 continue

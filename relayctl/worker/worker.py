@@ -7,18 +7,16 @@ import platform
 import secrets
 import threading
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from relayctl import __version__
 from relayctl.core.cron import EVALUATOR_VERSION
 from relayctl.core.facts import (
-    BuildRefused,
-    Draining,
     Emit,
     LoopFailed,
     NextFiring,
-    Stopped,
     WorkerStarted,
 )
 from relayctl.core.occurrence import from_epoch, instant_text
@@ -33,15 +31,21 @@ from relayctl.store.controls import Controls
 from relayctl.store.definitions import Definitions
 from relayctl.store.fleet import Fleet, Pulse, WorkerRecord
 from relayctl.store.invocations import Invocations
+from relayctl.store.moves import Moves
 from relayctl.store.outputs import Outputs
+from relayctl.store.releases import Releases
 from relayctl.store.replicas import Replicas
 from relayctl.store.stranded import Strandings
 from relayctl.store.stream import Stream
 from relayctl.worker.agenda import Name
 from relayctl.worker.auditor import Auditor
+from relayctl.worker.binding import Binding
 from relayctl.worker.blindspot import Blindspot
+from relayctl.worker.buildnews import BuildNews
 from relayctl.worker.claimer import Claimer, Tokens
 from relayctl.worker.consumer import BLOCK_MS, Consumer
+from relayctl.worker.drain import Drain
+from relayctl.worker.environments import supplied
 from relayctl.worker.executor import Executor
 from relayctl.worker.fleettime import FleetTime
 from relayctl.worker.health import BeatClock
@@ -52,29 +56,24 @@ from relayctl.worker.lostgaps import LostGaps
 from relayctl.worker.options import Options
 from relayctl.worker.peers import Peers
 from relayctl.worker.poison import Poison
-from relayctl.worker.reconciler import Changes, Reconciler
+from relayctl.worker.reconciler import Reconciler
 from relayctl.worker.registrar import Registrar
+from relayctl.worker.renames import Renames
 from relayctl.worker.rescue import Rescue
 from relayctl.worker.scheduler import Scheduler, Surroundings
 from relayctl.worker.services import Services
-from relayctl.worker.snapshot import Snapshot
+from relayctl.worker.snapshot import Changes, Snapshot
 from relayctl.worker.stranded import Lookout
 
 if TYPE_CHECKING:
     from relayctl.host.clock import Clock
-    from relayctl.sources.directory import DirectorySource
-    from relayctl.sources.watch import DirectoryWatch, Hint
+    from relayctl.sources.source import Hint, Source, SourceStanding, Watch
     from relayctl.store.keys import Keys
     from relayctl.store.stream import RouteOrder
     from relayctl.store.target import Target
     from relayctl.worker.options import HeldTime
 
-GRACE_S = 3.0
 _MOST_TOLD = 10
-_AFTER_KILL_S = 2.0
-_BROKER_WAIT_S = 10.0
-"""How long a stop waits, once nothing runs any more, for a broker that is away to take the ends."""
-_POLL_S = 0.05
 _LOOPS = ("scheduler", "claimer", "consumer", "reconciler")
 
 
@@ -86,8 +85,8 @@ class Worker:
         *,
         target: Target,
         keys: Keys,
-        source: DirectorySource,
-        watch: Callable[[Hint], DirectoryWatch] | None,
+        source: Source,
+        watch: Callable[[Hint], Watch] | None,
         resolve_secret: Callable[[str], str],
         options: Options,
         clock: Clock,
@@ -109,8 +108,7 @@ class Worker:
         self.token = token = secrets.token_hex(4)
         self.id = f"{platform.node().split('.')[0] or 'worker'}-{token}"
         self.started_at: datetime = clock.now()
-        instant = None if held is None else held.instant
-        self._client = connect(target, client_name=self.id, instant=instant)
+        self._client = connect(target, client_name=self.id, instant=None if held is None else held.instant)
         # A stop waits for this reader: it may not hang on a silent broker for longer than it has to.
         self._reader = connect(target, role="reader", block_s=BLOCK_MS / 1000, client_name=f"{self.id}-reader")
         self.time = FleetTime(clock)
@@ -121,6 +119,7 @@ class Worker:
         self.invocations = Invocations(self._client, keys, self._wants_verdicts, options.outputs)
         self.confirm_replicas = Replicas(self._client, keys, options.min_replica_acks).confirm
         self.peers = Peers(self.fleet, self.id)
+        self.binding = self._make_binding()
         self.rescue = self._make_rescue(token)
         self.scheduler = self._make_scheduler(token)
         runs = clock if held is None else held.runs
@@ -134,13 +133,13 @@ class Worker:
         )
         self.claimer = self._make_claimer(token)
         self.registrar = self._make_registrar()
+        self.environments = supplied(self, self._builds_in_use, options, clock, emit)
         self.reconciler = self._make_reconciler()
         self.consumer = self._make_consumer()
         self.auditor = self._make_auditor()
         self._watch = None if watch is None else watch(self.reconciler.hint)
-        self._loops = Loops()
+        self._loops, self._builds = Loops(), BuildNews(self.executor, lambda: self.reconciler.snapshot, emit)
         self._executor_thread = threading.Thread(target=self.executor.run, name="executor")
-        self._refused: dict[str, str] = {}
 
     # Starting
 
@@ -155,12 +154,13 @@ class Worker:
         self._loops.start("auditor", self.auditor.run, self.auditor.wake)
         if self._options.runs_services:
             self._loops.start("services", self.services.run, self.services.wake)
+        self._loops.start("environments", self.environments.run, self.environments.wake)
         if self._watch is not None:
-            self._loops.start("watch", self._watch.run, lambda: None)
+            self._loops.start("watch", self._watch.run, self._watch.wake)
 
     def open(self) -> None:
         """All of `start` but the loops: somebody else steps them. Raises as `start`."""
-        self.fleet.enter_mode("pull")
+        self.fleet.enter_mode(self._source.mode)
         self._executor_thread.start()
         # The first pass is done here: its schedules are armed, and what is wrong with them told, before anything else.
         self._first_pass()
@@ -198,13 +198,19 @@ class Worker:
             )
 
     def reconcile(self) -> None:
-        """Look at the source now."""
+        """Look at the source now, and have it ask where it comes from."""
+        self._source.demand()
+        self.environments.retry()
         self.reconciler.hint(None)
 
     @property
-    def source_label(self) -> str:
-        """Where its apps come from, for people."""
-        return self._source.label
+    def source(self) -> SourceStanding:
+        """Where its apps come from, and how that stands."""
+        return self._source.standing
+
+    def is_for(self, app: str) -> bool:
+        """Whether it is meant to run that app, as far as its name says."""
+        return self._source.is_wanted(app)
 
     @property
     def held_removal(self) -> str:
@@ -241,59 +247,23 @@ class Worker:
 
     def drain(self, reason: str, hurry: Callable[[], bool]) -> None:
         """Stop claiming, let what runs end, interrupt what is left. `hurry` says that nobody wants to wait on."""
-        began = self._clock.monotonic()
-        running = len(self.executor.running()) + self.executor.guests.count()
-        self._emit(Draining(reason=reason, running=running, limit=self._options.drain))
-        self.claimer.stop_claiming()
-        self.executor.guests.close()
-        self._loops.end("watch", "reconciler", "scheduler", "consumer", "auditor", "retrier")
-        self.rescue.close()
-        if not self.claimer.is_broken:
-            self._leave()
-        until = began + self._options.drain.total_seconds()
-        if not self._settles_by(until, hurry):
-            self.executor.interrupt_all("the worker is stopping")
-            self._settles_by(self._clock.monotonic() + GRACE_S + _AFTER_KILL_S, self._is_idle)
-        self.executor.close()
-        if self._executor_thread.is_alive():
-            self._executor_thread.join()
-        # After the handlers, which may need them.
-        self._loops.end("services")
-        self.services.close()
-        self._settles_by(self._clock.monotonic() + _AFTER_KILL_S, lambda: self.claimer.is_broken)
-        self._loops.end("claimer")
+        Drain(
+            worker=self.id,
+            loops=self._loops,
+            supervisor=self._executor_thread,
+            claimer=self.claimer,
+            executor=self.executor,
+            services=self.services,
+            rescue=self.rescue,
+            fleet=self.fleet,
+            limit=self._options.drain,
+            clock=self._clock,
+            emit=self._emit,
+        ).run(reason, hurry, self._close)
+
+    def _close(self) -> None:
         self._client.close()
         self._reader.close()
-        self._emit(
-            Stopped(
-                after=timedelta(seconds=self._clock.monotonic() - began),
-                finished=self.claimer.ended,
-                interrupted=self.claimer.interrupted,
-            )
-        )
-
-    def _settles_by(self, until: float, hurry: Callable[[], bool]) -> bool:
-        never = threading.Event()
-        idle_until = self._clock.monotonic() + _BROKER_WAIT_S
-        while self.executor.guests.count() or not self.claimer.is_settled():
-            now = self._clock.monotonic()
-            if not self._is_idle():
-                idle_until = now + _BROKER_WAIT_S
-            if now >= min(until, idle_until) or hurry():
-                return False
-            self._clock.wait(never, _POLL_S)
-        return True
-
-    def _is_idle(self) -> bool:
-        """Whether nothing runs any more, and only a broker that is away keeps what ended from being recorded."""
-        return self.claimer.is_broken and not self.executor.is_busy()
-
-    def _leave(self) -> None:
-        try:
-            self.fleet.leave(self.id)
-        except BrokerError:
-            # The record expires by itself.
-            return
 
     # How the loops hang together
 
@@ -307,6 +277,12 @@ class Worker:
             emit=self._emit,
         )
 
+    def _make_binding(self) -> Binding | None:
+        if self._source.mode != "push":
+            return None
+        releases = Releases(self._client, self._keys)
+        return Binding(releases, lambda: self.reconciler.snapshot, self._clock, self._emit, self._on_release)
+
     def _make_registrar(self) -> Registrar:
         return Registrar(
             definitions=self.definitions,
@@ -315,8 +291,10 @@ class Worker:
             clock=self._clock,
             worker=self.id,
             emit=self._emit,
+            is_following=self.binding is not None,
             controls=Controls(self._client, self._keys, self._wants_verdicts),
             gaps=LostGaps(self.closings, self.time.now_ms, self._emit),
+            renames=Renames(Moves(self._client, self._keys), self._emit, lambda: self.reconciler.elsewhere.apps),
         )
 
     def _make_auditor(self) -> Auditor:
@@ -328,6 +306,7 @@ class Worker:
             time=self.time,
             clock=self._beats["auditor"],
             emit=self._emit,
+            unreadable=self.registrar.unreadable,
         )
 
     def _make_scheduler(self, token: str) -> Scheduler:
@@ -345,6 +324,7 @@ class Worker:
                 on_superseded=self._on_superseded,
                 drain=self.rescue.drain,
                 is_abreast=lambda: self.reconciler.is_abreast,
+                is_elsewhere=(lambda _app: False) if self.binding is None else self.binding.is_elsewhere,
             ),
             recovery=self.rescue.recovery,
             emit=self._emit,
@@ -407,7 +387,14 @@ class Worker:
             emit=self._emit,
             keeper=self.rescue.keeper,
             last_good=self._make_last_good(),
+            environments=self.environments,
+            builds=self._builds_in_use,
+            binding=self.binding,
         )
+
+    def _builds_in_use(self) -> frozenset[Path] | None:
+        running = self.executor.directories()
+        return None if running is None else running | self.services.directories()
 
     def _make_last_good(self) -> LastGood | None:
         folder = self._options.last_good
@@ -429,12 +416,15 @@ class Worker:
             emit=self._emit,
             blindspot=Blindspot(
                 unread=lambda: self.reconciler.unread,
-                snapshot=lambda: self.reconciler.snapshot,
+                known=lambda: (*self.reconciler.snapshot.live, *self.reconciler.elsewhere.apps),
+                is_partial=self._source.is_partial,
                 peers=self.peers,
                 clock=self._clock,
                 emit=self._emit,
             ),
             has_looked=lambda: self.reconciler.has_looked,
+            elsewhere=lambda: self.reconciler.elsewhere.apps,
+            homes=Moves(self._client, self._keys).homes,
         )
 
     def _counted_stream(self) -> Stream:
@@ -446,14 +436,9 @@ class Worker:
 
     def _on_pulse(self, pulse: Pulse) -> None:
         self.reconciler.on_pulse(pulse)
-        self._tell_builds()
 
-    def _tell_builds(self) -> None:
-        for settled in self.executor.take_settled():
-            self._refused.pop(settled.app, None)
-            if not settled.is_serving:
-                self._refused[settled.app] = settled.reason
-                self._emit(BuildRefused(app=settled.app, revision=settled.revision[:12], reason=settled.reason))
+    def _on_release(self) -> None:
+        self.claimer.ask_for_all()
 
     def _on_superseded(self, names: Sequence[Name]) -> None:
         self.reconciler.refresh(names)
@@ -462,17 +447,25 @@ class Worker:
         return self.peers.wants_verdicts()
 
     def _on_work_changed(self) -> None:
-        self.claimer.wake()
+        if self.executor.has_settled():
+            # Somebody may wait to hear that new code serves.
+            self.scheduler.beat_now()
+            self.claimer.ask_for_all()
+        self.claimer.stir()
 
     def _swap(self, snapshot: Snapshot, changes: Changes) -> None:
         runnable = [item for item in changes.deployed.values() if item.app.handlers()]
-        self.executor.deploy([Build.of(item.app, item.directory, item.revision) for item in runnable])
+        self.executor.deploy([Build.of(it.app, it.directory, it.revision, it.environment) for it in runnable])
         bare = [name for name, item in changes.deployed.items() if not item.app.handlers()]
         self.executor.retire([*changes.removed, *bare])
         self.services.deploy(snapshot.live)
+        self.environments.in_force(snapshot.live, changes.deployed.keys() | changes.removed)
         self._limits.look(item.app for item in snapshot.live.values())
 
     def _record(self, is_publishing: bool) -> WorkerRecord:
+        self._builds.look()
+        snapshot, source = self.reconciler.snapshot, self.source
+        refused = self._builds.refused(snapshot)
         return WorkerRecord(
             id=self.id,
             host=platform.node(),
@@ -484,15 +477,23 @@ class Worker:
             evaluator=EVALUATOR_VERSION,
             tzdata=tzdata_version(),
             drift=self.reconciler.drift,
-            source=self._source.label,
+            source=source.label,
+            revision=source.revision,
+            revision_since=source.since_text,
             broken=self.reconciler.broken_apps,
-            notes=self.reconciler.notes
+            notes=tuple(f"its source: {note}" for note in source.notes)
+            + self.reconciler.notes
             + self._limits.notes
-            + tuple(f"{app}: its new code does not load: {reason}" for app, reason in sorted(self._refused.items())),
+            + (() if self.binding is None else self.binding.notes)
+            + tuple(f"{app}: its new code does not load: {reason}" for app, reason in refused.items()),
             is_partial=self._source.is_partial,
-            wants_verdicts=wants_verdicts(self.reconciler.snapshot.apps.values()),
+            wants_verdicts=wants_verdicts(snapshot.apps.values()),
             max_timeout_s=self._options.cap.total_seconds(),
             services=self.services.standings,
             unable=self.executor.unable,
             unenforced=self._limits.unenforceable,
+            running=self._builds.digest(snapshot),
+            pending=self._builds.pending(snapshot),
+            refused=refused,
+            unbuilt=self.environments.unbuilt,
         )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
+import subprocess
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.broker import await_fact
+from support.console import command, plain
 from support.fleet import Fleet, ServeProcess, Tree
 from support.schema import conforms
 from support.storedesk import RECORD
@@ -17,7 +20,6 @@ from support.turnstile import Turnstile, Way
 
 from relayctl import api
 from relayctl.errors import InvalidTemplates
-from relayctl.host.clock import SystemClock
 from relayctl.store.definitions import Definitions
 from relayctl.store.fleet import Fleet as Records
 from relayctl.store.fleet import Holdings
@@ -87,6 +89,10 @@ def test_from_the_first_release_to_a_rollback(fleet: Fleet, ask: Callable[..., A
     assert "New files, and the same template in effect: crm.\n" in planned.out
     assert planned.code == 10
     conforms(json.loads(ask("plan", "--format", "json").out), "plan")
+    template = (fleet.tree.root / "crm" / "template.yaml").read_text()
+    (fleet.tree.root / "crm" / "template.yaml").write_text(f"{template}oops: 1\n")
+    assert "New files" not in ask("plan").out
+    (fleet.tree.root / "crm" / "template.yaml").write_text(template)
     third = ask("apply", "--yes")
     assert ask("plan", "--detailed-exitcode").code == 0
     assert "New files, and the same template in effect: crm.\n" in third.out
@@ -145,6 +151,21 @@ def test_what_is_refused_leaves_all_as_it_was(fleet: Fleet, ask: Callable[..., A
     assert in_force(fleet, releases) == (2, set(), {})
     assert ask("rollback", "1", "--yes").code == 0
     assert in_force(fleet, releases) == (3, set(NAMES), before[2])
+
+
+def test_a_bundle_that_is_gone_or_damaged_is_published_again(
+    fleet: Fleet, ask: Callable[..., Answer], releases: Releases
+) -> None:
+    fleet.tree.nightly("billing")
+    assert ask("apply", "--yes").code == 0
+    digest, *_ = releases.kept_bundles()
+    assert ask("apply", "--yes").out.startswith("No changes.")
+    for serial, harm in enumerate(("HDEL {0} {1}", "HSET {0} {1} junk"), 2):
+        fleet.client.execute_command(*harm.format(fleet.keys.bundles, digest).split())
+        again = ask("apply", "--yes")
+        assert (again.code, releases.serial()) == (0, serial)
+        assert f"the bundle of release {serial - 1} is gone or damaged" in again.err
+        assert ask("apply", "--yes").out.startswith("No changes.")
 
 
 def test_a_saved_plan_is_applied_once_and_only_as_it_was_seen(fleet: Fleet, ask: Callable[..., Answer]) -> None:
@@ -373,21 +394,29 @@ def test_an_interrupt_before_anything_was_done_says_so(fleet: Fleet, releases: R
     assert releases.serial() == 0
 
 
+def test_without_a_reader_for_the_plan_nothing_is_published(fleet: Fleet, releases: Releases) -> None:
+    fleet.tree.nightly("billing")
+    read, write = os.pipe()
+    os.close(read)
+    arguments = command("apply", "--yes", "--apps", str(fleet.tree.root), "--redis", fleet.url)
+    done = subprocess.run(arguments, env=plain(), stdout=write, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(write)
+    assert (done.returncode, done.stderr, releases.serial()) == (141, "nothing was changed\n", 0)
+
+
 def test_the_same_from_python(fleet: Fleet, releases: Releases) -> None:
     fleet.tree.nightly("billing")
-    place, clock = api.Place(redis_url=fleet.url, state_dir=fleet.root / "s"), SystemClock()
+    place = api.Place(redis_url=fleet.url)
     silent_worker(fleet)
-    release, lacks = api.apply(
-        fleet.tree.root, place, clock, by="ann@desk", message="by program", within=timedelta(seconds=0)
-    )
+    release, lacks = api.apply(fleet.tree.root, place, by="ann@desk", message="by program", within=timedelta(seconds=0))
     assert release is not None
     assert release == releases.current()
     assert (release.draft.by, release.draft.message) == ("ann@desk", "by program")
     assert list(lacks) == [RECORD.id]
-    assert api.apply(fleet.tree.root, place, clock, by="ann@desk") == (None, {})
+    assert api.apply(fleet.tree.root, place, by="ann@desk") == (None, {})
     (fleet.tree.root / "billing" / "template.yaml").write_text("schedulez: []\n")
     with pytest.raises(InvalidTemplates, match=r"billing/template\.yaml:1: RLY101"):
-        api.apply(fleet.tree.root, place, clock, by="ann@desk")
+        api.apply(fleet.tree.root, place, by="ann@desk")
     assert releases.serial() == 1
     assert fleet.client.exists(fleet.keys.release_lease) == 0
 

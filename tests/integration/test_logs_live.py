@@ -16,6 +16,13 @@ import pytest
 from support.broker import await_fact
 from support.console import Answer, command, inside, plain
 from support.fleet import Fleet
+from support.workbench import every, generation
+
+from relayctl.core.account import Closing, Span
+from relayctl.core.lifecycle import Verdict
+from relayctl.core.occurrence import from_epoch, instant_text
+from relayctl.store.closings import Closings, Wish
+from relayctl.store.definitions import Definitions, Mode, Proposal
 
 if TYPE_CHECKING:
     import redis
@@ -244,3 +251,32 @@ def test_a_follower_outlives_the_broker(
             assert reader.steps()[first:last] == list(range(last - first)), "every line once, in order"
     finally:
         fleet.close()
+
+
+def test_a_firing_is_waited_for_until_it_runs_or_is_closed(fleet: Fleet, watch: Callable[..., Watcher]) -> None:
+    template(fleet, "- {name: tick, handler: jobs.slow, every: 1s}")
+    (fleet.root / "stop").touch()
+    made = generation(every(1), 0)
+    proposal = Proposal(app="app", schedule="tick", mode=Mode.START, hash=made.hash, spec=made.spec)
+    Definitions(fleet.client, fleet.keys).register([proposal])
+    at = fleet.now() + 1
+    published, closed = (f"app/tick@{instant_text(from_epoch(at + after))}" for after in (0, 1))
+    reader, idle = watch(fleet, published), watch(fleet, closed, "--format", "jsonl")
+    await_fact(lambda: reader.err and idle.err, "nobody says that it waits", 15)
+    assert [reader.out, idle.out] == [[], []]
+    closing = Closing(span=Span(first=at + 1, last=at + 1, count=1), verdict=Verdict.MISSED, reason="no worker")
+    wish = Wish(app="app", schedule="tick", closing=closing, narrow=lambda *_: None)
+    assert Closings(fleet.client, fleet.keys, "w").close([wish], now_ms=fleet.now() * 1000) == [1]
+    assert idle.ends() == 0
+    objects = [json.loads(line) for line in idle.out]
+    assert [(each["type"], each["state"], each["verdict"]) for each in objects] == [
+        (kind, "never published", "missed") for kind in ("run", "run_end")
+    ]
+    start(fleet)
+    assert reader.ends() == 0
+    assert reader.out[0] == f"{published}\n"
+    assert "  done without a line end\n" in reader.out
+    assert "succeeded" in reader.out[-1]
+    [told] = reader.err
+    assert told.startswith(f"{published}: ")
+    assert told.endswith("; waiting for it\n")

@@ -15,6 +15,13 @@ from support.console import Answer, inside
 from support.fleet import Fleet, replace_file
 from support.schema import conforms
 
+from relayctl import api
+from relayctl.api import Place
+from relayctl.cli.planfile import read_plan
+from relayctl.core.definition import TOMBSTONE
+from relayctl.core.planfile import Reason, Refusal, refusal_of
+from relayctl.host.clock import SystemClock
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -112,6 +119,7 @@ def test_two_workers_that_disagree(fleet: Fleet, ask: Callable[..., Answer]) -> 
     status = ask("status", "--detailed-exitcode", "--workers")
     assert status.code == 10
     assert f"other definition on {name}" in status.out
+    assert f"drift     {name}: app: other schedule tick (cron)" in status.out
     assert f"drifted on {name}" in ask("inspect", apps=edited).out
     assert ask("plan").out.count("30 * * * *  →  0 * * * *") == 1
     # Once both read the same, they agree.
@@ -173,6 +181,77 @@ def test_a_broker_without_workers_and_a_pause(fleet: Fleet, ask: Callable[..., A
     assert "no live worker has it" in status.out
     edited = copied(fleet, "edited", "0 * * * *", "30 * * * *")
     assert "0 * * * *  →  30 * * * *" in ask("plan", apps=edited).out
+
+
+def test_every_edit_is_planned_and_then_in_force(fleet: Fleet, ask: Callable[..., Answer]) -> None:
+    fleet.tree.app("app", HOURLY, env="MODE: one")
+    fleet.start()
+    live = fleet.tree.root / "app" / "template.yaml"
+    edits = (
+        ("0 * * * *", "*/30 0 * * *"),
+        ("timeout: 20s", "timeout: 20000ms, overlap: skip, input: {b: 1, a: [2]}"),
+        ("MODE: one", "MODE: two"),
+        ("kind: [never]", "kind: [never, seldom]"),
+        ("schedules:\n", "schedules:\n  - {name: more, handler: jobs.run, every: 1d}\n"),
+    )
+    for number, (old, new) in enumerate(edits):
+        edited = copied(fleet, f"edit-{number}", old, new)
+        assert ask("plan", "--detailed-exitcode", apps=edited).code == 10
+        replace_file(live, (edited / "app" / "template.yaml").read_text())
+    # However the edits came to the worker, by one or all at once, nothing of them is left to do.
+    await_fact(lambda: ask("plan", "--detailed-exitcode").code == 0, "the edits do not arrive", 20)
+    assert ask("status", "--detailed-exitcode").code == 0
+
+
+def test_a_run_in_flight_goes_on_and_a_pause_outlives_its_schedule(fleet: Fleet, ask: Callable[..., Answer]) -> None:
+    slow = "- {name: busy, handler: jobs.slow, every: 1d, timeout: 60s}\n" + HOURLY
+    fleet.tree.app("app", slow)
+    fleet.start()
+    assert ask("trigger", "app/busy").code == 0
+    edited = copied(fleet, "edited", "timeout: 60s", "timeout: 50s")
+    line = "in flight          1 run goes on by the definition of its start"
+    await_fact(lambda: line in ask("plan", apps=edited).out, "the run does not begin", 20)
+    assert ask("pause", "app/tick").code == 0
+    file = fleet.tree.root / "app" / "template.yaml"
+    whole = file.read_text()
+    replace_file(file, whole.replace(HOURLY, ""))
+    gone = (fleet.keys.schedule("app", "tick"), "hash")
+    await_fact(lambda: fleet.client.hget(*gone) == TOMBSTONE, "the schedule is not removed", 20)
+    kept = copied(fleet, "kept", "timeout: 60s", f"timeout: 60s}}\n  {HOURLY.rstrip('}')}")
+    shown = ask("plan", apps=kept).out
+    assert "+ tick                 create" in shown
+    assert "stays paused until relayctl resume" in " ".join(shown.split())
+
+
+def test_a_saved_plan_is_bound_to_what_it_was_made_from(
+    fleet: Fleet, ask: Callable[..., Answer], tmp_path: Path
+) -> None:
+    fleet.tree.app("app", HOURLY, env=f"GREETING: {SECRET}")
+    fleet.start()
+    edited = copied(fleet, "edited", "20s", "30s")
+    assert ask("plan", "--out", str(tmp_path / "plan.json"), apps=edited).code == 0
+    text = (tmp_path / "plan.json").read_text()
+    assert SECRET not in text
+    conforms(json.loads(text), "planfile")
+    saved = read_plan(tmp_path / "plan.json")
+    place, template = Place(redis_url=fleet.url, state_dir=tmp_path), saved.basis.template
+
+    def refusal() -> Refusal | None:
+        return refusal_of(saved, api.basis(api.observe(place, SystemClock()), template=template, namespace="relay"))
+
+    assert saved.basis.schedules == 1
+    assert saved.basis.epoch
+    assert refusal() is None
+    # A second worker, a pause and a run by hand change nothing that the plan is about.
+    fleet.start()
+    assert ask("pause", "app/tick").code == 0
+    assert refusal() is None
+    file = fleet.tree.root / "app" / "template.yaml"
+    replace_file(file, file.read_text().replace("20s", "40s"))
+    await_fact(lambda: refusal() is not None, "the edit does not reach the fleet", 20)
+    moved = refusal()
+    assert moved is not None
+    assert moved.reason is Reason.MOVED
 
 
 def test_how_the_last_run_went(fleet: Fleet, ask: Callable[..., Answer]) -> None:

@@ -14,9 +14,10 @@ from relayctl.core.description import Description
 from relayctl.core.diff import Action, Item, Plan, make_plan
 from relayctl.core.fieldchange import MOVING
 from relayctl.core.model import App
+from relayctl.core.planjson import Part, plan_from_json, plan_to_json
 from relayctl.core.running import BrokenApp, Running
 from relayctl.render import plan as render
-from relayctl.render import plandocument
+from relayctl.render import plandocument, planmarkdown
 
 SETTING = render.Setting(desired="apps/", running="one worker")
 
@@ -165,12 +166,22 @@ def test_no_value_of_the_environment_is_ever_shown(one: dict[str, App], other: d
     ]
     for shown in (
         render.text(plan, setting),
-        render.markdown(plan, setting),
+        planmarkdown.markdown(plan, setting),
+        json.dumps(plan_to_json(plan)),
         plandocument.stream(plan, setting),
         json.dumps(plandocument.document(plan, setting)),
     ):
         assert SECRET not in shown
         assert not any(digest in shown for digest in digests)
+
+
+@settings(max_examples=40)
+@given(trees, trees, st.booleans())
+def test_a_plan_comes_back_from_its_file(one: dict[str, App], other: dict[str, App], is_held: bool) -> None:
+    before, after = described(one), described(other)
+    broken = [BrokenApp(app="zebra", place="apps/zebra/template.yaml:1", problem="RLY101")] if is_held else []
+    plan = make_plan(after, running(before, after), now=NOW, broken=broken)
+    assert plan_from_json(Part(json.loads(json.dumps(plan_to_json(plan))))) == plan
 
 
 @settings(max_examples=40)

@@ -346,13 +346,15 @@ class Lifecycle(RuleBasedStateMachine):
         inv = self._find(claim)
         told = claim if is_retryable else without_budget(claim)
         [answer] = self.desk.invocations.end([(told, attempt(outcome))], self.now)
-        if inv.token != claim.token or inv.made != claim.attempt:
+        if (outcome, inv.state, inv.token, inv.made) == ("released", "ready", claim.token, claim.attempt - 1):
+            assert answer == (EndVerdict.RELEASED, None), "the same again"
+        elif inv.token != claim.token or inv.made != claim.attempt:
             assert answer == (EndVerdict.LOST, None)
         elif inv.state != "claimed":
             assert answer == (EndVerdict.AGAIN, inv.due if inv.state == "ready" else None)
         elif outcome == "released":
             assert answer == (EndVerdict.RELEASED, None)
-            inv.state, inv.token, inv.due = "ready", "", self.now
+            inv.state, inv.due = "ready", self.now
             inv.made -= 1
         elif outcome == "failed" and is_retryable and inv.made <= inv.retries:
             inv.state, inv.due = "ready", self.now + (1000 if inv.made == 1 else 2000)

@@ -7,7 +7,7 @@ written here. A new fact is one class here, one line of wording there and one ex
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, ClassVar
@@ -39,16 +39,19 @@ class Fact:
     def to_fields(self) -> dict[str, Any]:
         """The fields as JSON values: instants in UTC, durations in seconds (`…_s`), absent ones left out."""
         found: dict[str, Any] = {}
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if isinstance(value, timedelta):
-                found[f"{item.name}_s"] = round(value.total_seconds(), 6)
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            kind = type(value)
+            if kind is str or kind is int:
+                found[name] = value
+            elif isinstance(value, timedelta):
+                found[f"{name}_s"] = round(value.total_seconds(), 6)
             elif isinstance(value, datetime):
-                found[item.name] = value.strftime("%Y-%m-%dT%H:%M:%SZ")
+                found[name] = value.strftime("%Y-%m-%dT%H:%M:%SZ")
             elif isinstance(value, Enum):
-                found[item.name] = value.value
+                found[name] = value.value
             elif value is not None:
-                found[item.name] = list(value) if isinstance(value, tuple) else value
+                found[name] = list(value) if isinstance(value, tuple) else value
         return found
 
 

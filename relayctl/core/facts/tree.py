@@ -48,6 +48,18 @@ class BuildRefused(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BoundElsewhere(Fact):
+    """A release binds the fleet to another revision of an app than this worker has: it leaves that app to its peers."""
+
+    event: ClassVar[str] = "bound-elsewhere"
+    level: ClassVar[Level] = Level.WARNING
+    app: str
+    revision: str
+    pinned: str
+    release: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ImportsUnshared(Fact):
     """An app of `isolation: fresh` imports its handlers for every run, since forks cannot share what importing does."""
 
@@ -111,6 +123,39 @@ class SourceBack(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionTaken(Fact):
+    """A commit or release is in force here instead of `was`, which is empty for the first one."""
+
+    event: ClassVar[str] = "revision-taken"
+    source: str
+    revision: str
+    was: str
+    apps: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionHeld(Fact):
+    """A commit does not validate, so nothing of it is taken; `in_force` (empty: none) stays. Told once for each."""
+
+    event: ClassVar[str] = "revision-held"
+    level: ClassVar[Level] = Level.ERROR
+    source: str
+    revision: str
+    problem: str
+    problems: int
+    in_force: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookRefused(Fact):
+    """Somebody demanded a fetch without the right signature; told once, and again after a right one."""
+
+    event: ClassVar[str] = "hook-refused"
+    level: ClassVar[Level] = Level.WARNING
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalHeld(Fact):
     """A pass wants to remove too much at once and waits for consent."""
 
@@ -122,6 +167,17 @@ class RemovalHeld(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleUnreadable(Fact):
+    """The broker's record of this schedule was not written by relayctl; the others go on."""
+
+    event: ClassVar[str] = "schedule-unreadable"
+    level: ClassVar[Level] = Level.ERROR
+    app: str
+    schedule: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleBehind(Fact):
     """This checkout's definition is superseded; the fleet's one is run."""
 
@@ -130,3 +186,13 @@ class ScheduleBehind(Fact):
     app: str
     schedule: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleMoved(Fact):
+    """A schedule goes on under a new name, with its past, its pause and all that it owes."""
+
+    event: ClassVar[str] = "schedule-moved"
+    app: str
+    schedule: str
+    moved_from: str

@@ -11,7 +11,7 @@ if mode ~= ARGV[2] and mode ~= ARGV[1] then
 end
 local record = ARGV[1] == 'push' and redis.call('HGET', KEYS[4], redis.call('GET', KEYS[3]) or '0')
 -- A record that relayctl did not write binds nobody.
-local is_read, release = pcall(cjson.decode, string.match(record or '', '^%d+|[^|]*|[^|]*|(.*)$') or '{}')
+local is_read, release = pcall(cjson.decode, string.match(record or '', '^%d+|[^|]*|[^|]*|(.*)$') or '')
 local revisions = is_read and type(release) == 'table' and release.revisions
 redis.call('SET', KEYS[1], ARGV[1])
 redis.call('DEL', KEYS[2])

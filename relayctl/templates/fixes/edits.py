@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -39,12 +40,13 @@ def applied(data: bytes, problems: Iterable[Problem]) -> tuple[bytes, list[Probl
     cuts: list[_Cut] = []
     taken: list[Problem] = []
     for each, problem in wanted:
-        if not any(_touch(cut, other) for cut in each for other in cuts):
-            cuts += each
+        if not any(_touches_one(cut, cuts) for cut in each):
+            for cut in each:
+                insort(cuts, cut, key=_place)
             taken.append(problem)
     parts: list[str] = []
     at = 0
-    for cut in sorted(cuts, key=lambda cut: (cut.start, cut.end)):
+    for cut in cuts:
         parts += text[at : cut.start], cut.text
         at = cut.end
     return mark + ("".join(parts) + text[at:]).encode("utf-8"), taken
@@ -59,8 +61,15 @@ def _cuts(source: Source, fix: Fix) -> list[_Cut]:
         )
         for edit in fix.edits
     ]
-    return sorted(found, key=lambda cut: (cut.start, cut.end))
+    return sorted(found, key=_place)
 
 
-def _touch(one: _Cut, other: _Cut) -> bool:
-    return one.start <= other.end and other.start <= one.end
+def _place(cut: _Cut) -> tuple[int, int]:
+    return cut.start, cut.end
+
+
+def _touches_one(cut: _Cut, others: list[_Cut]) -> bool:
+    """Whether a cut touches one of others, which are in order and, but for those of one fix, apart."""
+    at = bisect_right(others, (cut.end, cut.end), key=_place)
+    behind = at < len(others) and others[at].start <= cut.end
+    return behind or (at > 0 and others[at - 1].end >= cut.start)

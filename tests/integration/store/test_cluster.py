@@ -12,6 +12,9 @@ from relayctl.core.lifecycle import Kind
 from relayctl.errors import BrokerRefused, BrokerUnavailable
 from relayctl.host.clock import SystemClock
 from relayctl.store.connect import Target, check_server, connect, measure_offset, ping
+from relayctl.store.definitions import Mode
+from relayctl.store.keys import Keys
+from relayctl.store.moves import Move, Moves, MoveVerdict
 from relayctl.store.stream import Publication, PublishVerdict
 
 if TYPE_CHECKING:
@@ -44,6 +47,20 @@ def test_work_runs_from_publication_to_its_end(cluster: Cluster, client: redis.R
     assert len({cluster.node_of(f"{{{name}}}:events").port for name in NAMESPACES}) == 3
     for namespace in NAMESPACES:
         live(Desk(client, namespace))
+
+
+def test_a_schedule_gets_a_new_name(client: redis.Redis) -> None:
+    for namespace in NAMESPACES:
+        desk, moves = Desk(client, namespace), Moves(client, Keys(namespace))
+        desk.register("h1")
+        published(desk, range(2))
+        first, second = desk.read()
+        desk.route(desk.order(first), desk.order(second))
+        old, new = (APP, SCHEDULE), ("far", "renamed")
+        move = Move(old=old, new=new, mode=Mode.EDIT, hash="h1", spec="")
+        assert moves.move([move], now_ms=T0_MS + 50_000) == [MoveVerdict.MOVED]
+        assert (moves.homes([old]), moves.rehome({new: [old]})) == ({old: new}, 2)
+        assert published(desk, range(3), "w9") == [PublishVerdict.DUPLICATE] * 2 + [PublishVerdict.PUBLISHED]
 
 
 def live(desk: Desk) -> None:

@@ -262,3 +262,24 @@ def test_a_mode_changes_from_what_was_seen_and_to_pull_the_pins_go(desk: Desk, r
     releases.set_mode("pull", "push")
     releases.set_mode("push", "pull")
     assert (desk.fleet.mode(), releases.pins()) == ("push", {APP: "r1"})
+
+
+def test_a_release_moves_a_schedule_with_its_past_and_back(
+    desk: Desk, releases: Releases, redis_client: redis.Redis
+) -> None:
+    publish(releases, 0, definition("h1"))
+    redis_client.hset(Keys("relay").schedule(*NAME), mapping={"hw": T0_MS // 1000, "paused": 7, "paused_why": "works"})
+    new = Definition(app="other", schedule="late", hash="h2", spec="spec of h2", gen=0, moved_from=NAME)
+    assert publish(releases, 1, new, definition(TOMBSTONE, gen=1)).verdict is ReleaseVerdict.PUBLISHED
+    heads = desk.definitions.heads([NAME, ("other", "late")])
+    there, here = heads[NAME], heads["other", "late"]
+    assert (there.hash, there.moved_to, here.moved_from) == (TOMBSTONE, ("other", "late"), (NAME,))
+    assert (here.gen, here.hash, here.paused_at, here.highest_published) == (2, "h2", 7, T0_MS // 1000)
+    assert desk.definitions.removed_names() == []
+    assert desk.definitions.all_names() == {("other", "late")}
+
+    back = Definition(app=APP, schedule=SCHEDULE, hash="h1", spec="spec of h1", gen=2, moved_from=("other", "late"))
+    gone = Definition(app="other", schedule="late", hash=TOMBSTONE, spec="", gen=2)
+    assert publish(releases, 2, gone, back).verdict is ReleaseVerdict.PUBLISHED
+    head = desk.definitions.heads([NAME])[NAME]
+    assert (head.gen, head.hash, head.paused_at, head.moved_from) == (3, "h1", 7, (("other", "late"),))

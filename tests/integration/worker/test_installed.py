@@ -77,6 +77,8 @@ def test_requirements_are_installed_before_the_swap_and_what_cannot_be_leaves_wh
         fleet, "--no-index\n./tinydep-1.0-py3-none-any.whl\n", head="services: [{name: web, entrypoint: jobs.py}]"
     )
     write_wheel(folder, "tinydep", script="tinytool")
+    for name in ("venv.py", "pip.py"):
+        (folder / name).write_text("raise SystemExit('taken for the installer')\n")
     worker = start(fleet)
     worker.await_told("environment-built", app="app", file="requirements.txt")
     await_fact(lambda: fleet.tree.runs("run"), "a run with what was installed")

@@ -131,6 +131,40 @@ def test_habits_at_shifts_are_shown_in_full() -> None:
     assert shown(change) == {"dst": ("fold: first, gap: run", "fold: both, gap: run")}
 
 
+def test_a_move_is_no_removal_and_takes_the_pause_along() -> None:
+    fleet = running(tree(NIGHTLY, "name: other, every: 1h"))
+    paused = replace(fleet.registry["billing", "nightly"], paused_at=NOW, pause_reason="works")
+    fleet = replace(fleet, registry={**fleet.registry, ("billing", "nightly"): paused})
+    after = tree(NIGHTLY.replace("nightly", "late") + ", moved_from: billing/nightly", "name: other, every: 1h")
+    plan = make_plan(after, fleet, now=NOW)
+    new, old = plan.changes
+    assert (new.action, new.moved_from, new.paused_at) == (Action.CREATE, "billing/nightly", NOW)
+    assert (old.action, old.moved_to, old.renamed_to, old.paused_at) == (Action.REMOVE, "billing/late", "", None)
+    everything = [f"name: s{number}, every: 1h" for number in range(9)]
+    moved = [f"name: t{number}, every: 1h, moved_from: billing/s{number}" for number in range(9)]
+    assert removal_guard(planned(everything, moved)) == ""
+
+
+def test_what_says_that_it_was_moved_begins_where_its_old_name_is_unknown_or_stays() -> None:
+    for before in ([], ["name: a, every: 1h"]):
+        new = next(
+            each
+            for each in planned(before, [*before, "name: b, every: 1h, moved_from: billing/a"]).changes
+            if each.name == "b"
+        )
+        assert (new.moved_from, new.not_moved_from) == ("", "billing/a")
+    there = "name: b, every: 1h, moved_from: billing/a"
+    assert planned(["name: b, every: 1h"], [there]).changes == ()
+
+
+def test_a_move_that_is_taken_back_says_so_without_a_word_in_the_template() -> None:
+    fleet = running(tree("name: b, every: 1h, moved_from: billing/a"))
+    stone = replace(fleet.registry["billing", "b"], hash=TOMBSTONE, spec="", moved_to="billing/b")
+    fleet = replace(fleet, registry={**fleet.registry, ("billing", "a"): stone})
+    new, old = make_plan(tree("name: a, every: 1h"), fleet, now=NOW).changes
+    assert (new.name, new.moved_from, old.moved_to) == ("a", "billing/b", "billing/a")
+
+
 def test_from_cron_to_every() -> None:
     change = only(planned([NIGHTLY], ["name: nightly, every: 90m"]))
     assert shown(change) == {"every": (None, "90m"), "cron": ("0 3 * * *", None), "timezone": ("Europe/Rome", None)}

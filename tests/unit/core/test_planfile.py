@@ -95,6 +95,12 @@ def test_what_is_missing_is_named() -> None:
         from_document({**document, "v": 2})
 
 
+@pytest.mark.parametrize("given", ["", "a\n\x1b[2Jb", "7C1E9D42", "f" * 65])
+def test_an_id_is_what_a_plan_was_given(given: str) -> None:
+    with pytest.raises(UsageError, match="not a saved plan: id is not"):
+        from_document({**to_document(saved()), "id": given})
+
+
 def test_a_plan_that_still_fits_is_not_refused() -> None:
     assert refusal_of(saved(), BASIS) is None
     nothing = Basis(namespace="prod", epoch="", release=None, running="r", template="t", schedules=0)

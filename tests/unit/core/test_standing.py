@@ -48,6 +48,21 @@ def test_workers_that_agree_on_when_and_not_on_what() -> None:
     assert only(fleet(HOURLY, f"{HOURLY}, timeout: 1m")).sync is Sync.OUT_OF_SYNC
 
 
+def test_a_worker_that_lacks_it() -> None:
+    made = fleet(HOURLY, HOURLY)
+    bare = described({"billing": sample()})
+    without = {**made.workers, "w2": bare}
+    assert (only(replace(made, workers=without)).sync, only(replace(made, workers=without)).detail) == (
+        Sync.OUT_OF_SYNC,
+        "not on w2",
+    )
+    elsewhere = {**made.workers, "w2": described({"crm": sample(name="crm")})}
+    assert only(replace(made, workers=elsewhere)).detail == "not on w2"
+    # One that is for other apps, or has said nothing yet, lacks nothing.
+    assert only(replace(made, workers=elsewhere, partial=frozenset({"w2"}))).sync is Sync.SYNCED
+    assert only(replace(made, workers={**made.workers, "w2": {}})).sync is Sync.SYNCED
+
+
 def test_nobody_has_it() -> None:
     found = replace(fleet(HOURLY), workers={})
     assert (only(found).sync, only(found).detail) == (Sync.UNKNOWN, "no live worker has it")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.broker import await_fact
-from support.intake import TEMPLATE, Intake
+from support.intake import TEMPLATE, Intake, live_app
 from support.workbench import record
 
 from relayctl.host.clock import HeldClock
@@ -34,7 +34,7 @@ class Blind(Intake):
         self._seq = 0
         self.consumer._blindspot = Blindspot(
             unread=lambda: self.unread,
-            snapshot=lambda: self.snapshot,
+            known=lambda: self.snapshot.live,
             peers=self.peers,
             clock=self.clock,
             emit=self.facts.append,
@@ -165,3 +165,32 @@ def test_nothing_is_read_before_the_tree_was_looked_at(blind: Blind) -> None:
     blind.take_in()
     assert blind.facts == []
     assert blind.places.started == []
+
+
+def test_a_worker_for_some_apps_leaves_what_its_tree_lacks_to_a_peer_for_all(
+    redis_client: redis.Redis, tmp_path: Path
+) -> None:
+    blind = Blind(tmp_path, redis_client)
+    blind.unread = frozenset()
+    blind.consumer._blindspot._is_partial = True  # type: ignore[union-attr]
+    blind.peer("other")
+    assert blind.consumer._blindspot.look() == ("other",)  # type: ignore[union-attr]
+    blind.fleet.beat(record("w2", holdings_seq=9, is_partial=True))
+    blind.fleet.hold("w2", Holdings(apps={"other": "r"}))
+    blind.see()
+    assert blind.consumer._blindspot.look() is None, "nobody sees more than it does"  # type: ignore[union-attr]
+
+
+def test_an_event_that_only_apps_elsewhere_want_waits_for_who_runs_them(
+    redis_client: redis.Redis, tmp_path: Path
+) -> None:
+    intake = Intake(tmp_path, redis_client)
+    other = live_app(tmp_path / "others", "other", OTHER).app
+    intake.consumer._elsewhere = lambda: {"other": other}
+    intake.take_in()
+    for kind in ("stay", "go", "none"):
+        redis_client.xadd(intake.keys.events, {"event": json.dumps({"kind": kind})})
+    intake.take_in()
+    assert [claim.app for claim in intake.places.started] == ["app"]
+    assert redis_client.zcard(intake.keys.ready_of("other")) == 1
+    assert [fact.event for fact in intake.facts] == ["event-unmatched"]

@@ -106,6 +106,13 @@ def test_what_somebody_should_look_at_does_not_make_it_unready(signs: dict[str, 
     assert said in report.failures[0].reason
 
 
+def test_who_has_been_fetching_is_named_and_is_no_failure() -> None:
+    report = judge(replace(SOUND, source="git x main:apps", source_busy="process 7 (relayctl serve) since noon"))
+    [check] = [check for check in report.checks if check.name == "source"]
+    assert (check.is_ok, report.is_ready) == (True, True)
+    assert check.reason.endswith("can be read; it is being fetched by process 7 (relayctl serve) since noon")
+
+
 @pytest.mark.parametrize("age", [5.0, 0.0])
 def test_a_limit_itself_is_in_order(age: float) -> None:
     assert judge(replace(SOUND, loops=_loop("scheduler", pass_age_s=age))).is_ready

@@ -29,7 +29,7 @@ def test_a_worker_that_stops_while_the_broker_is_away_keeps_its_checkpoints(
     def away(*_: Any) -> None:
         raise BrokerUnavailable("the broker is away")
 
-    monkeypatch.setattr(bench.definitions, "heads", away)
+    monkeypatch.setattr(bench.definitions, "look", away)
     with pytest.raises(BrokerUnavailable):
         keeper.keep_in_time()
     bench.rescue.close()

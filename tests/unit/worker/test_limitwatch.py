@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from relayctl.api import limits_not_kept
+from relayctl.api.observed import limits_not_kept
 from relayctl.core.facts import Fact, LimitsUnenforced
 from relayctl.core.model import App, AppName, Resources
 from relayctl.runners.cgroups import Delegation

@@ -11,7 +11,7 @@ from support.intake import Intake
 from relayctl.errors import BrokerUnavailable
 from relayctl.host.clock import HeldClock
 from relayctl.runners.invocation import Outcome
-from relayctl.store.invocations import Invocations
+from relayctl.store.invocations import Invocations, Turn
 from relayctl.worker.claimer import RENEW_S
 
 if TYPE_CHECKING:
@@ -88,7 +88,9 @@ def test_what_passes_never_costs_an_end(
     [claim] = intake.places.started
     intake.places.end(claim)
     with monkeypatch.context() as patch:
-        patch.setattr(Invocations, "end_and_look", lambda _self, ended, *_: ([error] * len(ended), None))
+        patch.setattr(
+            Invocations, "turn", lambda _self, ended, *_, **__: Turn(ends=[error] * len(ended), bids=[], look=None)
+        )
         passes(intake, 60)
     assert (intake.places.started, intake.told("end-refused")) == ([claim], [])
     passes(intake, 1)

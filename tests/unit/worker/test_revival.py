@@ -182,3 +182,47 @@ def test_a_first_look_that_fails_does_not_lose_it(before: Workbench, monkeypatch
     bench.reconciler.step()
     assert set(bench.reconciler.snapshot.live) == {"a", "b"}
     assert bench.reconciler.has_looked
+
+
+def test_a_root_that_is_empty_at_the_start_counts_as_lost(before: Workbench) -> None:
+    away = before.root.with_name("away")
+    before.root.rename(away)
+    before.root.mkdir()
+    bench = restarted(before)
+    assert bench.reconciler.snapshot.live.keys() == {"a", "b"}
+    [lost] = bench.told("source-lost")
+    assert (lost.running, lost.is_last_good) == (2, True)
+    assert f"--accept-removals {bench.reconciler.held_removal}" in lost.reason
+    for _ in range(5):
+        bench.look(after_s=60)
+    assert bench.reconciler.is_source_lost
+    assert (bench.gen("a"), bench.gen("b")) == (1, 1)
+    assert len(bench.told("source-lost")) == 1
+    for name in ("a", "b"):
+        (away / name).rename(before.root / name)
+    bench.settle()
+    assert not bench.reconciler.is_source_lost
+    assert bench.reconciler.held_removal == ""
+    assert bench.told("app-removed") == []
+
+
+def test_an_intended_end_of_all_apps_needs_consent_after_a_start_too(before: Workbench) -> None:
+    before.remove("a")
+    before.remove("b")
+    bench = restarted(before)
+    held = bench.reconciler.held_removal
+    assert held
+    bench.fleet.consent(held)
+    bench.look(after_s=2)
+    bench.look()
+    assert bench.reconciler.snapshot.live == {}
+    assert {fact.app for fact in bench.told("app-removed")} == {"a", "b"}
+    assert not bench.reconciler.is_source_lost
+    assert bench.reconciler.held_removal == ""
+    assert restarted(bench).told("source-lost") == []
+
+
+def test_an_empty_root_beside_which_nothing_ran_is_no_loss(bench: Workbench) -> None:
+    bench.look()
+    assert bench.told("source-lost") == []
+    assert bench.reconciler.has_looked

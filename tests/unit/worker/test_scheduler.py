@@ -185,3 +185,34 @@ def test_a_failed_publication_is_retried_and_told_once(broker_factory: BrokerFac
     assert len(bench.envelopes()) == sum(len(bench.published(name=name)) for name in names)
     assert [fact.state for fact in bench.told("scheduler-changed")] == ["offline", "running"]
     client.close()
+
+
+def test_what_a_release_binds_elsewhere_is_left_to_peers_and_owed_until_somebody_has_it(
+    bench: Workbench, tmp_path: Path
+) -> None:
+    now = bench.now()
+    job = armed(bench, since=now - 5)
+    bench.scheduler._around = replace(bench.scheduler._around, is_elsewhere=lambda app: app == "app")
+    bench.scheduler.arm([job])
+    bench.tick()
+    assert bench.published() == []
+    peer = Workbench(bench.client, tmp_path / "peer", worker="w2")
+    peer.scheduler.arm([job])
+    peer.tick()
+    assert bench.published()[:5] == [now - 4, now - 3, now - 2, now - 1, now]
+    entries = len(bench.envelopes())
+
+    def has_followed() -> bool:
+        bench.tick()
+        return bench.scheduler.cursors()["app", "tick"] >= now
+
+    await_fact(has_followed, "it does not go on where its peer has")
+    assert (len(bench.envelopes()), bench.told("duplicate")) == (entries, [])
+    bench.scheduler._around = replace(bench.scheduler._around, is_elsewhere=lambda _app: False)
+
+    def has_published() -> bool:
+        bench.tick()
+        return len(bench.envelopes()) > entries
+
+    await_fact(has_published, "what was left is not published")
+    assert bench.told("passed-over") == []

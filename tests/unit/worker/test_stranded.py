@@ -181,3 +181,33 @@ def test_more_of_a_refused_slot_than_is_asked_for_often_ends_too(watchman: Watch
     watchman.clock.advance(timedelta(seconds=LOOK_S))
     watchman.claimer.step()
     assert len(ended(watchman)) == 250
+
+
+def correct_clock(watchman: Watchman, by: timedelta) -> None:
+    """The broker's time is set anew, and the next heartbeat tells."""
+    now = watchman.clock.monotonic()
+    watchman.time.learn(watchman.time.now_ms() + by // timedelta(milliseconds=1), now, now)
+
+
+def test_a_clock_that_is_corrected_ends_nothing(watchman: Watchman) -> None:
+    message = watchman.enter()
+    watchman.pass_by(looks=LOOKS)
+    before = watchman.strandings.marks()
+    correct_clock(watchman, DAY)
+    watchman.pass_by(looks=LOOKS + 1)
+    assert ended(watchman) == [], "nobody has waited for a day"
+    correct_clock(watchman, -DAY)
+    watchman.pass_by()
+    assert watchman.strandings.marks() == before
+    watchman.age("shop")
+    watchman.pass_by()
+    assert ended(watchman) == [message]
+
+
+def test_two_that_see_the_same_correction_follow_it_once(watchman: Watchman) -> None:
+    watchman.enter()
+    watchman.pass_by(looks=2)
+    seen = watchman.strandings.marks()
+    for _ in range(2):
+        watchman.strandings.move(seen, 1000)
+    assert watchman.strandings.marks() == {"shop": seen["shop"] + 1000}
