@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -58,9 +59,16 @@ def test_an_empty_variable_is_not_set() -> None:
     ("text", "message"),
     [
         ('namespce = "x"', 'unknown key "namespce"'),
-        ("drain = true", "drain: expected a string or a number, found bool"),
-        ("drain = [1]", "found list"),
-        ("drain = 20 sec", "not valid TOML: at line 1"),
+        ("drain = true", "drain: expected a string or a number, found true or false"),
+        ("drain = [1]", "found a list"),
+        ("drain = 2.5", "found a fraction"),
+        ("drain = 2026-09-29", "found a date"),
+        ("drain = 20 sec", "bad.toml:1:12: not valid TOML"),
+        ('drain = "20', "bad.toml:1:12: not valid TOML"),
+        ("drain = [", "not valid TOML"),
+        ('\n\ndrain = "x"', "bad.toml:3: drain"),
+        ('[serve]\ndrain = "20s"', 'bad.toml:1: unknown table "serve" settings stand at the top'),
+        ('apps = """\ndrain = 5\n"""\n"drain" = true', "bad.toml:4: drain: expected a string or a number"),
         ('drain = "20 sec"', 'drain: expected a duration such as 30s or 1h30m, found "20 sec"'),
         ('color = "allways"', 'did you mean "always"'),
         ("min_replica_acks = -1", "a whole number from 0 to 16"),
@@ -91,7 +99,10 @@ def test_an_unknown_key_gets_a_suggestion(tmp_path: Path) -> None:
     assert caught.value.help == 'did you mean "namespace"?'
 
 
-@pytest.mark.parametrize("key", [key for key in settings.SETTINGS if key not in {"apps", "state_dir", "secrets_dir"}])
+_PATHS = {"apps", "state_dir", "secrets_dir", "git_token_file", "webhook_secret_file"}
+
+
+@pytest.mark.parametrize("key", [key for key in settings.SETTINGS if key not in _PATHS])
 def test_a_bad_value_never_repeats_a_credential(key: str) -> None:
     secret = "http://user:hunter2@host/?password=hunter2"
     try:
@@ -177,3 +188,21 @@ def test_every_row_is_a_field_and_every_default_parses() -> None:
         assert hasattr(found, key)
         assert row.flag and row.flag.startswith("--")
         assert row.help == row.help.strip() and row.help[0].islower()
+
+
+@pytest.mark.parametrize(("text", "value"), [("1", True), ("true", True), ("Yes", True), ("0", False), ("off", False)])
+def test_a_switch_is_written_as_people_write_it(text: str, value: bool, tmp_path: Path) -> None:
+    assert settings.load({}, environ={"RELAYCTL_NO_BUILD": text}).no_build is value
+    config = tmp_path / "relayctl.toml"
+    config.write_text(f"no_build = {str(value).lower()}\n")
+    assert settings.load({}, config=config, environ={}).no_build is value
+    with pytest.raises(UsageError, match='RELAYCTL_NO_BUILD: expected true or false, found "maybe"'):
+        settings.load({}, environ={"RELAYCTL_NO_BUILD": "maybe"})
+
+
+def test_masking_takes_no_time_whatever_a_server_says() -> None:
+    began = time.perf_counter()
+    for word in ("?", "?token", "://a:", "&"):
+        settings.mask_url("?" + word * (20_000 // len(word)))
+    assert time.perf_counter() - began < 5
+    assert settings.mask_url("https://u:pw@h/?a=1?token=x&b=2") == "https://u:***@h/?a=1?token=***&b=2"

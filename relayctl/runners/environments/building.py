@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from relayctl.runners.environments.shelf import Shelf
 
 _ASK_FOR_LOCK_S = 0.1
+_LONGEST = 300
 
 
 class BuildFailed(Exception):
@@ -99,4 +100,4 @@ def _fill(site: Site, recipe: Recipe, token: str, bounds: Bounds) -> Environment
 
 def _of_disk(error: OSError) -> str:
     place = f" ({error.filename})" if error.filename else ""
-    return f"{(error.strerror or str(error)).lower()}{place}"
+    return f"{(error.strerror or str(error)).lower()}{place}"[:_LONGEST]

@@ -8,8 +8,13 @@ from urllib.parse import unquote
 
 from relayctl.runners.output import Masker, harmless
 
-_USER = re.compile(r"://([^/\s@'\"]+)@")
-_QUERY = re.compile(r"([?&][^=&\s]*(?:password|token|secret|key|auth)[^=&\s]*=)[^&\s'\"]+", re.IGNORECASE)
+# To the last @: installers take a password with one in it too.
+_USER = re.compile(r"://([^/\s'\"]+)@")
+# A name ends where another may begin, and is looked into once, so the time is linear: packages print what they like.
+_QUERY = re.compile(
+    r"([?&](?=[^=?&\s]*(?:password|token|secret|key|auth))[^=?&\s]*=)[^&\s'\"]+",
+    re.IGNORECASE,
+)
 _TELLING = re.compile(r"TOKEN|PASSW|SECRET|AUTH|CREDENTIAL|APIKEY|API_KEY", re.IGNORECASE)
 _ENTRY = re.compile(r"(?:_authToken|_auth|_password|password|token)\s*=\s*[\"']?([^\s\"']+)", re.IGNORECASE)
 

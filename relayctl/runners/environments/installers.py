@@ -56,12 +56,13 @@ def _with_requirements(recipe: Recipe, place: Path, environ: Mapping[str, str]) 
         return
     quiet = ("--no-input", "--disable-pip-version-check")
     install = ("install", "--no-warn-script-location", "--progress-bar", "off", *wanted)
-    yield Command((str(recipe.interpreter), "-m", "venv", "--without-pip", str(place)), recipe.directory)
+    # It runs in the app, whose calendar.py must not be taken for the interpreter's own.
+    yield Command((str(recipe.interpreter), "-I", "-m", "venv", "--without-pip", str(place)), recipe.directory)
     if _pip_version(recipe, environ) >= _PIP_WITH_TARGET:
-        pip: tuple[str, ...] = (str(recipe.interpreter), "-m", "pip", "--python", python)
+        pip: tuple[str, ...] = (str(recipe.interpreter), "-I", "-m", "pip", "--python", python)
     else:
-        yield Command((python, "-m", "ensurepip", "--default-pip"), recipe.directory)
-        pip = (python, "-m", "pip")
+        yield Command((python, "-I", "-m", "ensurepip", "--default-pip"), recipe.directory)
+        pip = (python, "-I", "-m", "pip")
     yield Command((*pip, *quiet, *install), recipe.directory)
 
 
@@ -74,7 +75,7 @@ def _pip_version(recipe: Recipe, environ: Mapping[str, str]) -> tuple[int, ...]:
             return ()
     try:
         done = subprocess.run(
-            [str(recipe.interpreter), "-m", "pip", "--version"],
+            [str(recipe.interpreter), "-I", "-m", "pip", "--version"],
             cwd=recipe.directory,
             env=dict(environ),
             stdin=subprocess.DEVNULL,
@@ -114,7 +115,9 @@ def _copy_package(recipe: Recipe, place: Path) -> None:
         target = place / local.relative_to(recipe.directory)
         target.parent.mkdir(parents=True, exist_ok=True)
         if local.is_dir():
-            shutil.copytree(local, target, ignore=shutil.ignore_patterns("node_modules"), dirs_exist_ok=True)
+            # Links stay links: one that leads upwards has no end, and what lies behind them is no part of the key.
+            leave_out = shutil.ignore_patterns("node_modules")
+            shutil.copytree(local, target, symlinks=True, ignore=leave_out, dirs_exist_ok=True)
         else:
             shutil.copy2(local, target)
 

@@ -5,10 +5,12 @@ It reads and hashes; what it does not understand it leaves to the installer, whi
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,6 +19,7 @@ from typing import Any
 from urllib.parse import unquote
 
 MAX_FILES = 20_000
+MOST_BYTES = 64 << 20
 _SKIPPED = frozenset({"__pycache__", "node_modules"})
 _CONTINUED = re.compile(r"\\\r?\n")
 _COMMENT = re.compile(r"(^|\s)#.*$")
@@ -37,8 +40,11 @@ class References:
     is_tied: bool = False
 
     def add(self, directory: Path, name: str) -> bytes:
-        """Read a file that has to be there; raises OSError."""
-        content = (directory / name).read_bytes()
+        """Read a file that has to be there; raises OSError, also where it is larger than any such file."""
+        with (directory / name).open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), name)
         self.files.append((name, content))
         return content
 
@@ -63,18 +69,23 @@ def of_requirements(directory: Path) -> References:
     """`requirements.txt` with all that it includes. Raises OSError for the first, not for what that names."""
     found = References()
     content = found.add(directory, "requirements.txt")
-    _follow(found, directory, Path(), content, {Path("requirements.txt")})
+    name = Path("requirements.txt")
+    seen, left = {name}, [(name, content)]
+    while left:
+        name, content = left.pop()
+        for included in _included(found, directory, name.parent, content):
+            if included not in seen and (directory / included).is_file():
+                seen.add(included)
+                left.append((included, found.add(directory, included.as_posix())))
     return found
 
 
-def _follow(found: References, directory: Path, folder: Path, content: bytes, seen: set[Path]) -> None:
+def _included(found: References, directory: Path, folder: Path, content: bytes) -> Iterator[Path]:
+    """The files that this one includes; the local packages that it names are noted."""
     for line in _lines(content):
         included = _INCLUDE.fullmatch(line)
         if included is not None:
-            name = Path(os.path.normpath(folder / included[1].strip()))
-            if name not in seen and (directory / name).is_file():
-                seen.add(name)
-                _follow(found, directory, name.parent, found.add(directory, name.as_posix()), seen)
+            yield Path(os.path.normpath(folder / included[1].strip()))
             continue
         named = _PLACE.fullmatch(line)
         place = _local(named[2] if named is not None else line.partition(" ;")[0])
@@ -112,7 +123,7 @@ def of_uv_lock(directory: Path) -> References:
     found.add_if_there(directory, "pyproject.toml", "uv.toml")
     try:
         packages = tomllib.loads(content.decode("utf-8", "replace")).get("package", ())
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # also for a number that is too long
         return found
     for package in packages if isinstance(packages, list) else ():
         source = package.get("source") if isinstance(package, dict) else None
@@ -165,6 +176,9 @@ def _files_of(place: Path) -> Iterator[tuple[str, Path]]:
 
 def _hash_of(path: Path) -> bytes:
     try:
+        # Of a pipe or a device nobody would see the end.
+        if not stat.S_ISREG(path.stat().st_mode):
+            return b"no file"
         with path.open("rb") as file:
             return hashlib.file_digest(file, "blake2b").digest()
     except OSError:

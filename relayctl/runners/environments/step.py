@@ -64,7 +64,7 @@ def run_step(argv: Sequence[str], directory: Path, environ: Mapping[str, str], t
     command = (*shim, str(os.getpid()), "0", *argv[1:])
     orphans = Orphans(token)
     process = Process(command, len(shim), directory, {**environ, MARK: f"{token}.0"}, None)
-    kept = bytearray()
+    kept = _Tail()
     try:
         _follow(process, kept, bounds)
         refusal = _refusal(process)
@@ -76,10 +76,10 @@ def run_step(argv: Sequence[str], directory: Path, environ: Mapping[str, str], t
         process.close()
         _sweep(orphans, bounds)
     verdict = of_exit(end, is_program=True)
-    return Done(failure=refusal or ("" if end.code == 0 else verdict.reason), output=bytes(kept))
+    return Done(failure=refusal or ("" if end.code == 0 else verdict.reason), output=kept.lines())
 
 
-def _follow(process: Process, kept: bytearray, bounds: Bounds) -> None:
+def _follow(process: Process, kept: _Tail, bounds: Bounds) -> None:
     with selectors.DefaultSelector() as selector:
         for fd in process.outputs:
             selector.register(fd, selectors.EVENT_READ)
@@ -92,23 +92,40 @@ def _follow(process: Process, kept: bytearray, bounds: Bounds) -> None:
                     selector.unregister(key.fd)
 
 
-def _read_one(process: Process, which: int, kept: bytearray) -> bool:
+def _read_one(process: Process, which: int, kept: _Tail) -> bool:
     """Whether more may come."""
     data = process.read(which, _READ_SIZE)
-    if data:
-        kept += data
-        del kept[:-_MOST_KEPT]
+    kept.add(data or b"")
     return data != b""
 
 
-def _read(process: Process, kept: bytearray) -> None:
+def _read(process: Process, kept: _Tail) -> None:
     """What is in the pipes now."""
     for which in (0, 1):
         left = process.pipe_size
         while left > 0 and (data := process.read(which, _READ_SIZE)):
-            kept += data
+            kept.add(data)
             left -= len(data)
-    del kept[:-_MOST_KEPT]
+
+
+class _Tail:
+    """The last whole lines: in one that was cut, what is left of a secret could not be told."""
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+        self._is_cut = False
+
+    def add(self, data: bytes) -> None:
+        self._kept += data
+        if len(self._kept) > _MOST_KEPT:
+            del self._kept[:-_MOST_KEPT]
+            self._is_cut = True
+        if self._is_cut and (end := self._kept.find(b"\n")) >= 0:
+            del self._kept[: end + 1]
+            self._is_cut = False
+
+    def lines(self) -> bytes:
+        return b"" if self._is_cut else bytes(self._kept)
 
 
 def _refusal(process: Process) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -16,10 +18,11 @@ from support.fakeuv import FakeUv
 from relayctl.host.clock import SystemClock
 from relayctl.runners.environ import base_environ
 from relayctl.runners.environments.building import BuildFailed, Site, build
+from relayctl.runners.environments.installers import commands_for
 from relayctl.runners.environments.interpreters import Interpreters
 from relayctl.runners.environments.recipe import Recipe, recipe_of
 from relayctl.runners.environments.shelf import Shelf
-from relayctl.runners.environments.step import Cancelled
+from relayctl.runners.environments.step import Bounds, Cancelled, run_step
 
 NOBODY = threading.Event()
 
@@ -135,3 +138,28 @@ def test_a_place_that_cannot_be_written_and_a_missing_uv_are_named(
     )
     with pytest.raises(BuildFailed, match=r"uv\.lock needs uv, which is not on this worker's PATH"):
         build(bare, locked, "t.1", NOBODY)
+
+
+def test_links_of_a_local_package_stay_links(tmp_path: Path) -> None:
+    app, place = tmp_path / "app", tmp_path / "place"
+    (app / "lib").mkdir(parents=True)
+    for name in ("again", "and-again"):
+        (app / "lib" / name).symlink_to(".")
+    (app / "package.json").write_text("{}")
+    (app / "package-lock.json").write_text('{"packages": {"node_modules/lib": {"resolved": "lib", "link": true}}}')
+    npm = tmp_path / "npm"
+    npm.touch(0o755)
+    recipe = recipe_of("node", app, Interpreters(base_environ()))
+    assert recipe is not None
+    place.mkdir()
+    [command] = commands_for(recipe, place, {"PATH": str(tmp_path)})
+    assert (command.argv[0], command.directory) == (str(npm), place)
+    assert sorted(path.name for path in (place / "lib").iterdir() if path.is_symlink()) == ["again", "and-again"]
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_of_what_is_printed_whole_lines_are_kept(tmp_path: Path, end: str) -> None:
+    bounds = Bounds(monotonic=time.monotonic, until=time.monotonic() + 60, is_cancelled=lambda: False)
+    program = f"print('x' * 200_000, end={end!r}); print('the last')"
+    done = run_step((sys.executable, "-c", program), tmp_path, dict(os.environ), "t.1", bounds)
+    assert done.output == (b"the last\n" if end else b"")

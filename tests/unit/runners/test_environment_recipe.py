@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from relayctl.runners.environ import base_environ
 from relayctl.runners.environments.interpreters import Interpreters
 from relayctl.runners.environments.recipe import Kind, Recipe, kind_of, recipe_of
+from relayctl.runners.environments.references import of_requirements
 
 LOCK = '[[package]]\nname = "lib"\nversion = "1"\nsource = { directory = "lib" }\n'
 PACKAGES = {
@@ -105,11 +107,39 @@ def test_the_other_lock_files_name_local_packages_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["uv.lock", "requirements.txt"])
 @pytest.mark.parametrize(
-    "content", [b"\xff\xfe\0", b"-r\n-r nowhere.txt\n./gone\n[[[", b"", b"[package]\n", b"package = 3"]
+    "content",
+    [
+        b"\xff\xfe\0",
+        b"-r\n-r nowhere.txt\n./gone\n[[[",
+        b"",
+        b"[package]\n",
+        b"package = 3",
+        b"x = " + b"[" * 5000,
+        b"x = " + b"1" * 5000,
+        b"/dev/zero\nfile:///dev/zero\n-e ./lib\n",
+        b'[[package]]\nsource = { path = "/dev/zero" }\n[[package]]\nsource = { directory = "lib" }\n',
+    ],
 )
 def test_any_file_has_a_key(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / "lib").mkdir()
+    os.mkfifo(tmp_path / "lib" / "pipe")
     (tmp_path / name).write_bytes(content)
     assert recipe(tmp_path).key
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "more.txt"])
+def test_a_file_beyond_all_measure_is_not_read_whole(tmp_path: Path, name: str) -> None:
+    put(tmp_path, {"requirements.txt": "-r more.txt\n", "more.txt": ""})
+    with (tmp_path / name).open("ab") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(OSError, match="File too large"):
+        recipe(tmp_path)
+
+
+def test_a_chain_of_files_may_be_as_long_as_it_likes(tmp_path: Path) -> None:
+    put(tmp_path, {f"{number}.txt": f"-r {number + 1}.txt\n" for number in range(1000)})
+    put(tmp_path, {"requirements.txt": "-r 0.txt\n", "1000.txt": ""})
+    assert len(of_requirements(tmp_path).files) == 1002
 
 
 @pytest.mark.parametrize("content", [b"[]", b'{"packages": 1}', b'{"packages": {"x": 1}}', b"{" * 100_000, b"\xff"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from relayctl.runners.environ import base_environ, builder_environ
@@ -62,11 +64,19 @@ def test_no_credential_is_shown_wherever_it_came_from() -> None:
         b"password hunter!22 was refused",
         b"token npm_abcdef, zyxw9876 and tok3n-only",
         b"GET https://new:secret@third.example/?api_token=abc&x=1",
+        b"GET https://new:a@secret@third.example/?q=1?key=abc",
     ):
         shown = blackout.line(line)
         assert "***" in shown
         assert not [word for word in ("hunter", "abcdef", "zyxw", "tok3n", "secret", "=abc") if word in shown]
     assert blackout.line(b"\x1b[31mplain\x1b[0m index.example\r") == "plain index.example"
+
+
+def test_a_line_of_any_kind_costs_no_time() -> None:
+    blackout, began = Blackout({}), time.perf_counter()
+    for word in (b"?", b"?key", b"key", b"://", b"://a@"):
+        blackout.line(b"?" + word * (12_000 // len(word)))
+    assert time.perf_counter() - began < 5, "the interpreter is locked meanwhile, and with it the whole worker"
 
 
 def test_installers_are_told_of_indexes_and_not_of_the_broker_and_handlers_of_neither() -> None:
