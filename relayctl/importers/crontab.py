@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from relayctl.core.carried import Import, Job, Names, Note
+from relayctl.core.carried import Import, Job, Names, Note, Secrets
 from relayctl.core.cron import Cron, Every
 from relayctl.core.duration import format_duration
 from relayctl.importers.script import around, is_variable
@@ -66,7 +66,8 @@ class CrontabReader:
         self._names = Names()
         self._jobs: list[Job] = []
         self._notes: list[Note] = []
-        self._secrets: dict[str, str] = {}
+        self._secrets = Secrets()
+        self._values: dict[str, tuple[str, int]] = {}
         self._users: dict[str, int] = {}
 
     def read(self) -> Import:
@@ -76,14 +77,14 @@ class CrontabReader:
             if not line:
                 self._state.comment = ""
             elif line.startswith("#"):
-                self._state.comment = line.lstrip("# \t")[:_COMMENT_USED]
+                self._state.comment = _plain(line.lstrip("# \t"))[:_COMMENT_USED]
             elif (variable := _variable_in(line)) is not None:
                 self._set(number, *variable)
             else:
                 self._carry(number, line)
                 self._state.comment = ""
         self._tell_users()
-        return Import(jobs=self._jobs, notes=self._notes, secrets=self._secrets)
+        return Import(jobs=self._jobs, notes=self._notes, secrets=self._secrets.references)
 
     def _note(self, line: int, message: str, *, is_lost: bool = False) -> None:
         self._notes.append(Note(line=line, message=message, is_lost=is_lost))
@@ -105,17 +106,29 @@ class CrontabReader:
             self._note(number, f"the variable {name[:40]!r} is not carried: no shell can set one of that name")
         elif secret_in(name, value) or (promises_secret(name) and value):
             state.variables.pop(name, None)
-            self._secrets[name] = name.lower().replace("_", "-")
-            reference = self._secrets[name]
-            self._note(
-                number,
-                f"the value of {name} looks like a secret and is not repeated: relayctl secret set {reference}",
-            )
+            self._set_secret(number, name, value)
         else:
-            self._secrets.pop(name, None)
+            if name in self._values and not self._is_used(name):
+                self._secrets.drop(name)
+                del self._values[name]
             state.variables[name] = value
             if name == "TZ":
                 self._note(number, "TZ is set for the commands and moves no schedule; CRON_TZ would")
+
+    def _set_secret(self, number: int, name: str, value: str) -> None:
+        reference, _ = self._secrets.take(name, name)
+        if name in self._values and self._values[name][0] != value and self._is_used(name):
+            words = f"{name} has another value from here on, and an app has one secret of a name: split the crontab"
+            self._note(number, words, is_lost=True)
+            return
+        self._values[name] = value, len(self._jobs)
+        self._note(
+            number, f"the value of {name} looks like a secret and is not repeated: relayctl secret set {reference}"
+        )
+
+    def _is_used(self, secret: str) -> bool:
+        """Whether a line was carried since the secret was set."""
+        return len(self._jobs) > self._values[secret][1]
 
     def _carry(self, number: int, text: str) -> None:
         line = self._split(number, text)
@@ -245,6 +258,11 @@ def _stem(command: str) -> str:
         if stem and stem not in _WRAPPERS:
             return stem
     return ""
+
+
+def _plain(text: str) -> str:
+    """Without what a template may not hold or a terminal would obey."""
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
 
 def _count(words: int) -> str:

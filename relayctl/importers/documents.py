@@ -96,6 +96,14 @@ def sequence(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+def another_secret(variable: str, reference: str) -> str:
+    """What to say where two jobs of an app want different secrets under one name."""
+    return (
+        f"{variable} would be the secret {reference} here, and is another one for a job above: "
+        "import the two into apps of their own"
+    )
+
+
 def one_line(value: object) -> str:
     """A word of the source for a message."""
     return "".join(char if char.isprintable() else "?" for char in str(value))[:80]

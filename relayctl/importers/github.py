@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from relayctl.core.carried import LONGEST_RUN, Import, Job, Names, Note
-from relayctl.importers.documents import Part, Unread, mapping, one_line, parts_of, sequence
+from relayctl.core.carried import LONGEST_RUN, Import, Job, Names, Note, Secrets
+from relayctl.importers.documents import Part, Unread, another_secret, mapping, one_line, parts_of, sequence
 from relayctl.importers.script import around, is_variable, quoted
 from relayctl.importers.timing import NoTiming, Timing, read_timing
 from relayctl.templates.secretshapes import promises_secret, secret_in
@@ -47,11 +47,11 @@ class _Reader:
         self._names = Names()
         self._jobs: list[Job] = []
         self._notes: list[Note] = []
-        self._secrets: dict[str, str] = {}
+        self._secrets = Secrets()
 
     def found(self) -> Import:
         """Everything so far."""
-        return Import(jobs=self._jobs, notes=self._notes, secrets=self._secrets)
+        return Import(jobs=self._jobs, notes=self._notes, secrets=self._secrets.references)
 
     def add(self, part: Part | Unread) -> None:
         """Carry what one document of the file says."""
@@ -169,7 +169,9 @@ class _Reader:
         if isinstance(folder, str):
             lines.append(f"cd {quoted([folder])}")
         # Each step is a shell of its own: what it sets or where it goes is gone at its end.
-        return "\n".join(["(", *lines, run.replace("\0", "").rstrip("\n"), ")"])
+        commands = run.replace("\0", "").rstrip("\n")
+        # A backslash at the end joins an empty line to the commands, not the end of the shell.
+        return "\n".join(["(", *lines, commands, *([""] if commands.endswith("\\") else []), ")"])
 
     def _variables(self, part: Part, where: tuple[str | int, ...], written: object) -> dict[str, str]:
         variables: dict[str, str] = {}
@@ -189,8 +191,11 @@ class _Reader:
         return variables
 
     def _secret(self, line: int, name: str, secret: str) -> None:
-        self._secrets[name] = secret.lower().replace("_", "-").strip("-")
-        self._note(line, f"{name} becomes a secret: relayctl secret set {self._secrets[name]}")
+        reference, is_taken = self._secrets.take(name, secret)
+        if is_taken:
+            self._note(line, f"{name} becomes a secret: relayctl secret set {reference}")
+        else:
+            self._note(line, another_secret(name, reference), is_lost=True)
 
 
 def _timeout(job: dict[str, Any]) -> timedelta:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 from typing import Any
 
-from relayctl.core.carried import LONGEST_RUN, Import, Job, Names, Note
-from relayctl.importers.documents import Part, Unread, mapping, one_line, parts_of, sequence
+from relayctl.core.carried import LONGEST_RUN, Import, Job, Names, Note, Secrets
+from relayctl.importers.documents import Part, Unread, another_secret, mapping, one_line, parts_of, sequence
 from relayctl.importers.script import around, is_variable, quoted
 from relayctl.importers.timing import NoTiming, Timing, read_timing
 from relayctl.templates.secretshapes import promises_secret, secret_in
@@ -24,7 +23,6 @@ _JOB = frozenset({"backoffLimit", "activeDeadlineSeconds", "template"})
 _SILENT_JOB = frozenset({"ttlSecondsAfterFinished"})
 _POD = frozenset({"containers", "restartPolicy"})
 _CONTAINER = frozenset({"name", "image", "command", "args", "env", "imagePullPolicy", "workingDir"})
-_REFERENCE = re.compile(r"[^a-z0-9._-]+")
 
 
 def read_k8s(text: str) -> Import:
@@ -37,7 +35,7 @@ class _Reader:
         self._names = Names()
         self._jobs: list[Job] = []
         self._notes: list[Note] = []
-        self._secrets: dict[str, str] = {}
+        self._secrets = Secrets()
 
     def read(self, text: str) -> Import:
         for part in parts_of(text):
@@ -47,7 +45,7 @@ class _Reader:
                 self._carry(part)
             else:
                 self._note(part.line("kind"), f"not carried: a {one_line(part.value.get('kind', 'document'))}")
-        return Import(jobs=self._jobs, notes=self._notes, secrets=self._secrets)
+        return Import(jobs=self._jobs, notes=self._notes, secrets=self._secrets.references)
 
     def _note(self, line: int, message: str, *, is_lost: bool = False) -> None:
         self._notes.append(Note(line=line, message=message, is_lost=is_lost))
@@ -157,7 +155,7 @@ class _Reader:
             elif "valueFrom" in entry:
                 self._from_elsewhere(line, name, mapping(entry["valueFrom"]))
             elif secret_in(name, str(value or "")) or (promises_secret(name) and value):
-                self._secret(line, name, name.lower().replace("_", "-"), "its value is not repeated")
+                self._secret(line, name, name, "its value is not repeated")
             else:
                 variables[name] = "" if value is None else str(value).replace("\0", "")
         return variables
@@ -165,15 +163,18 @@ class _Reader:
     def _from_elsewhere(self, line: int, name: str, source: dict[str, Any]) -> None:
         reference = mapping(source.get("secretKeyRef"))
         if reference:
-            text = f"{reference.get('name', '')}-{reference.get('key', '')}".lower()
-            self._secret(line, name, _REFERENCE.sub("-", text).strip("-._")[:63] or "secret", "it is a reference")
+            secret = f"{reference.get('name', '')}-{reference.get('key', '')}"
+            self._secret(line, name, secret, "it is a reference")
         else:
             kind = next(iter(source), "valueFrom")
             self._note(line, f"{name} is not carried: {one_line(kind)} has no counterpart; give it a value under env:")
 
-    def _secret(self, line: int, name: str, reference: str, why: str) -> None:
-        self._secrets[name] = reference
-        self._note(line, f"{name} becomes a secret ({why}): relayctl secret set {reference}")
+    def _secret(self, line: int, name: str, secret: str, why: str) -> None:
+        reference, is_taken = self._secrets.take(name, secret)
+        if is_taken:
+            self._note(line, f"{name} becomes a secret ({why}): relayctl secret set {reference}")
+        else:
+            self._note(line, another_secret(name, reference), is_lost=True)
 
     def _tell_rest(self, part: Part, spec: dict[str, Any], job: dict[str, Any], container: dict[str, Any]) -> None:
         image = container.get("image")

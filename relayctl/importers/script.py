@@ -27,7 +27,7 @@ def around(
     """A script that sets `variables` and runs `command` with `stdin`, or with an empty one in place of the event."""
     lines = [f"#!{interpreter}", *(f"# {line}" for line in about)]
     lines += [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
-    lines += [*setup, "{", command]
+    lines += [*setup, "{", _alone(command)]
     if stdin is None:
         lines.append("} < /dev/null")
     else:
@@ -36,6 +36,12 @@ def around(
             end += "_"
         lines += [f"}} << '{end}'", stdin, end]
     return "\n".join(lines) + "\n"
+
+
+def _alone(command: str) -> str:
+    """The command with a backslash at its end taken literally, as where nothing follows: here a line does."""
+    is_joining = (len(command) - len(command.rstrip("\\"))) % 2
+    return command + "\\" * is_joining
 
 
 def quoted(words: Sequence[str]) -> str:

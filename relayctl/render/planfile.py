@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from relayctl.core.planfile import Applied, Basis, Reason, Refusal
+from relayctl.render.counting import counted
 from relayctl.render.instants import utc_text
 
 _MOST_NAMED = 5
@@ -55,8 +56,7 @@ def _release(release: Applied | None, lead: str) -> str:
 
 
 def _schedules(basis: Basis) -> str:
-    count = basis.schedules
-    return f"{count or 'no'} schedule{'' if count == 1 else 's'}"
+    return counted(basis.schedules, "schedule") if basis.schedules else "no schedules"
 
 
 def _overlap(names: tuple[str, ...]) -> str:

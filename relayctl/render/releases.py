@@ -138,7 +138,7 @@ def applied_text(done: Applied) -> str:
     lines += [f"  ~ {app:<{wide}} new files" for app in done.recoded]
     lines += ["", *_workers(done)] if lines else _workers(done)
     counts = _by_action(done.plan)
-    what = ", ".join(f"{counts[word]} {word}" for word in _ORDER if counts.get(word)) or "new files"
+    what = ", ".join(f"{counts[word]:,} {word}" for word in _ORDER if counts.get(word)) or "new files"
     lines.append(f"Applied: {what}. Release {done.release.serial}. {span_text(done.took)}")
     if done.previous:
         lines.append(f"Undo:    relayctl rollback {done.previous}")
@@ -261,7 +261,7 @@ def _changes(release: Release) -> str:
     counts: dict[str, int] = {}
     for action, word in _DONE.items():
         counts[word] = counts.get(word, 0) + release.draft.counts.get(action.value, 0)
-    return ", ".join(f"{counts[word]} {word}" for word in _ORDER if counts.get(word))
+    return ", ".join(f"{counts[word]:,} {word}" for word in _ORDER if counts.get(word))
 
 
 def _message(release: Release) -> str:

@@ -23,7 +23,7 @@ def _command(verb: str) -> Any:
 def test_the_help_page_tells_the_first_line_of_the_docstring(verb: str) -> None:
     command = _command(verb)
     assert (command.help or "").splitlines()[0] == cli.VERBS[verb]
-    assert (importlib.import_module(f"relayctl.cli.{verb}").__doc__ or "").startswith(f"`relayctl {verb}")
+    assert (importlib.import_module(cli.module_of(verb)).__doc__ or "").startswith(f"`relayctl {verb}")
 
 
 @pytest.mark.parametrize("verb", list(cli.VERBS))

@@ -15,7 +15,7 @@ from relayctl.core.names import ScheduleName
 from relayctl.core.occurrence import Occurrence, from_epoch, instant_text
 from relayctl.store.closings import Closings, Wish
 from relayctl.store.definitions import Definitions, Mode, Proposal
-from relayctl.store.invocations import HISTORY_VERSION
+from relayctl.store.endrecords import HISTORY_VERSION
 from relayctl.store.keys import Keys
 from relayctl.store.stream import Publication, Stream
 from relayctl.worker.auditor import Auditor

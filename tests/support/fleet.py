@@ -273,7 +273,8 @@ class Fleet:
     ) -> ServeProcess:
         """Start a worker on `apps` (the fleet's tree by default); with `wait`, return when it is up."""
         state = state or self.root / f"state-{len(self.workers)}"
-        arguments = ["serve", "-v", "--apps", str(apps or self.tree.root), "--log-format", "json"]
+        source = [] if {"--git", "--follow"} & set(flags) else ["--apps", str(apps or self.tree.root)]
+        arguments = ["serve", "-v", *source, "--log-format", "json"]
         arguments += ["--state-dir", str(state), *flags]
         if redis is None:
             redis = self.url

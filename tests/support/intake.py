@@ -99,6 +99,9 @@ class Places:
     def starve(self, _apps: object) -> None:
         return
 
+    def revision_of(self, live: LiveApp) -> str:
+        return live.revision
+
 
 class Intake:
     """The loops from stream to end of one worker, on `near`; `client` is the test's own way to the broker."""

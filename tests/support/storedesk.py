@@ -14,6 +14,7 @@ from relayctl.core.routing import Dead, Owed, Routing, Unmatched
 from relayctl.errors import BrokerError
 from relayctl.store.closings import Closings, Wish
 from relayctl.store.definitions import Definitions, Head, Mode, Proposal, Verdict
+from relayctl.store.endrecords import dead_entry, obsolete_record
 from relayctl.store.fleet import Fleet, WorkerRecord
 from relayctl.store.invocations import (
     Attempt,
@@ -21,8 +22,6 @@ from relayctl.store.invocations import (
     EndVerdict,
     Invocations,
     Wanted,
-    dead_entry,
-    obsolete_record,
 )
 from relayctl.store.keys import GROUP, ROUTED, Keys
 from relayctl.store.stream import Entry, Grant, OwedInvocation, Publication, RouteOrder, Stream

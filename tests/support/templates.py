@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from relayctl.templates.load import check_text
 NOW = datetime(2026, 9, 29, 10, 15, tzinfo=UTC)
 MODELINE = "# yaml-language-server: $schema=../../schemas/template.schema.json\n"
 SERVICE = "services:\n  - name: web\n    command: [./serve]\n"
+HABITS = frozenset({"RLY504", "RLY506", "RLY508"})
 HANDLERS = {"jobs.py": "def run(event):\n    return event\n"}
 
 
@@ -26,9 +27,14 @@ def schedule(*lines: str, name: str = "nightly") -> str:
 def checked(
     text: str, *, now: datetime | None = NOW, directory: Path | None = None
 ) -> tuple[App | None, list[Problem]]:
-    """The app of a text and its problems; without a directory handlers are not looked for."""
+    """The app of a text and its problems but remarks on habits; without a directory handlers are not looked for."""
     app, problems, _ = check_text(text.encode(), "apps/sample/template.yaml", AppName("sample"), directory, now)
-    return app, problems
+    return app, without_habits(problems)
+
+
+def without_habits(problems: Iterable[Problem]) -> list[Problem]:
+    """All but the remarks that nearly every short template gives."""
+    return [problem for problem in problems if problem.code not in HABITS]
 
 
 def errors(text: str) -> list[str]:

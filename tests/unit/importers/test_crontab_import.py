@@ -88,6 +88,34 @@ def test_a_secret_is_not_repeated() -> None:
     assert "hunter2" not in repr(found) + repr(app_files(found, "old"))
 
 
+@pytest.mark.parametrize("odd", ["\x7f", "\x80", "\ufffe", "\u2028", "\x1b[31m", "\u202e", "\x85"])
+def test_a_comment_brings_nothing_that_a_template_may_not_hold(odd: str) -> None:
+    found = read_crontab(f"# a{odd} b\n0 3 * * * /x\n")
+    assert found.jobs[0].description.isprintable() and not _errors(found)
+
+
+@pytest.mark.parametrize("name", ["_TOKEN", "__API_TOKEN", "X" * 300 + "_TOKEN"])
+def test_a_reference_is_legal_whatever_the_variable_is_called(name: str) -> None:
+    found = read_crontab(f"{name}=s3cr3t\n0 3 * * * /x\n")
+    assert name in found.secrets and not _errors(found)
+
+
+def test_a_second_value_of_a_secret_is_a_loss() -> None:
+    text = "TOKEN=one\n0 3 * * * /a\nTOKEN=two\n0 4 * * * /b\n"
+    [note] = [note for note in read_crontab(text).notes if note.is_lost]
+    assert note.line == 3 and "two" not in note.message
+    assert read_crontab(text.replace("two", "one")).is_complete
+
+
+def test_a_secret_stays_for_the_lines_above_what_replaces_it() -> None:
+    assert read_crontab("TOKEN=one\n0 3 * * * /a\nTOKEN=\n0 4 * * * /b\n").secrets == {"TOKEN": "token"}
+    assert not read_crontab("TOKEN=one\nTOKEN=\n0 4 * * * /b\n").secrets
+
+
+def test_a_backslash_at_the_end_of_a_line_is_itself(tmp_path: Path) -> None:
+    assert _run(read_crontab("0 3 * * * echo hi \\"), tmp_path) == "hi \\\n"
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [

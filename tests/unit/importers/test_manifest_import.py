@@ -168,6 +168,23 @@ def test_what_only_github_has_is_named(old: str, new: str, reason: str) -> None:
     assert any(reason in note.message for note in found.notes)
 
 
+def test_two_secrets_of_one_name_are_told() -> None:
+    cron_job = CRONJOB.replace("{name: db, key: password}", "{name: other, key: password}").replace("db-backup", "two")
+    found = read_k8s(f"{CRONJOB}---\n{cron_job}")
+    assert found.secrets == {"PGPASSWORD": "db-password"}
+    [note] = [note for note in found.notes if note.is_lost]
+    assert "other-password" in note.message and note.line > CRONJOB.count("\n")
+
+
+def test_a_step_that_ends_in_a_backslash_ends_there(tmp_path: Path) -> None:
+    found = read_github(
+        "on: {schedule: [{cron: '0 3 * * *'}]}\njobs:\n  a:\n    steps:\n      - run: |\n          echo hi \\\n"
+    )
+    script = tmp_path / "script"
+    script.write_text(found.jobs[0].script)
+    assert subprocess.run(["bash", script], capture_output=True, text=True, timeout=10).stdout == "hi\n"
+
+
 def test_a_failing_step_ends_the_run(tmp_path: Path) -> None:
     text = WORKFLOW.replace("          cd /\n", "          false\n")
     assert _output(read_github(text).jobs[0].script, tmp_path) == ""
