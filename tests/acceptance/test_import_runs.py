@@ -8,7 +8,9 @@ from support.console import relayctl
 
 
 def test_an_imported_crontab_validates_and_runs(tmp_path: Path) -> None:
-    (tmp_path / "jobs.crontab").write_text("GREETING=hello\n30 4 * * * echo $GREETING; cat%from cron\n", encoding="utf-8")
+    (tmp_path / "jobs.crontab").write_text(
+        "GREETING=hello\n30 4 * * * echo $GREETING; cat%from cron\n", encoding="utf-8"
+    )
     done = relayctl("import", "crontab", "jobs.crontab", cwd=tmp_path)
     assert (done.code, done.err) == (0, "")
     assert relayctl("validate", cwd=tmp_path).code == 0
