@@ -134,9 +134,18 @@ def _kind(url: str) -> Kind:
     _refuse(f"the broker URL begins with {scheme}://, which is not a scheme here")
 
 
+_SEVERAL_HOSTS = re.compile(r"([a-z+]+)://([^/?#]*,[^/?#]*)([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.IGNORECASE)
+
+
 def _split(url: str) -> SplitResult:
     try:
-        parts = urlsplit(url.strip())
+        # Newer Pythons refuse a bracket that does not begin the host, as the second of several has it.
+        several = _SEVERAL_HOSTS.fullmatch(url.strip())
+        if several is None:
+            parts = urlsplit(url.strip())
+        else:
+            scheme, *rest = (part or "" for part in several.groups())
+            parts = SplitResult(scheme.lower(), *rest)
     except ValueError:
         _refuse("the broker URL cannot be read")
     if parts.fragment:

@@ -64,9 +64,10 @@ def test_one_worker_in_sync_then_edited(fleet: Fleet, ask: Callable[..., Answer]
     fleet.tree.app("app", HOURLY, env=f"GREETING: {SECRET}")
     fleet.tree.nightly("other")
     fleet.start()
+    line = "Running   relay, pull mode · 1 worker\n"
+    await_fact(lambda: line in ask("plan").out, "the worker is not seen", 10)
     quiet = ask("plan", "--detailed-exitcode")
     assert (quiet.code, quiet.err) == (0, "")
-    assert "Running   relay, pull mode · 1 worker\n" in quiet.out
     assert "No changes. 2 schedules as desired." in quiet.out
 
     edited = copied(fleet, "edited", "20s", "20000ms")
