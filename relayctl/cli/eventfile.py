@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from relayctl.cli.inputfile import name_of, read_bounded
 from relayctl.core.occurrence import MANUAL_SOURCE, SCHEDULE_SOURCE
 from relayctl.errors import UsageError
 
@@ -28,8 +28,13 @@ def read_event_file(source: Path, max_bytes: int, *, may_be_ours: bool = False) 
 
     `may_be_ours` takes what relayctl itself writes as well: a trial of a handler needs it, the stream must not get it.
     """
-    name = "stdin" if str(source) == "-" else str(source)
-    raw = _read(source, name, max_bytes)
+    name = name_of(source)
+    raw = read_bounded(
+        source,
+        max_bytes,
+        size=f"{max_bytes} bytes, the most that is taken",
+        way_out="send less and keep the rest elsewhere, or raise RELAYCTL_MAX_EVENT_BYTES here and for the workers",
+    )
     try:
         # The text is sent as written: reading it and writing it anew could change a number.
         text = raw.decode("utf-8-sig").strip()
@@ -47,23 +52,6 @@ def read_event_file(source: Path, max_bytes: int, *, may_be_ours: bool = False) 
             help="give the event another source, or leave it out",
         )
     return Event(text=text, value=value)
-
-
-def _read(source: Path, name: str, max_bytes: int) -> bytes:
-    try:
-        if name == "stdin":
-            raw = sys.stdin.buffer.read(max_bytes + 1)
-        else:
-            with source.open("rb") as file:
-                raw = file.read(max_bytes + 1)
-    except OSError as error:
-        raise UsageError(f"{name}: cannot be read: {(error.strerror or 'unknown error').lower()}") from None
-    if len(raw) > max_bytes:
-        raise UsageError(
-            f"{name}: larger than {max_bytes} bytes, the most that is taken",
-            help="send less and keep the rest elsewhere, or raise RELAYCTL_MAX_EVENT_BYTES here and for the workers",
-        )
-    return raw
 
 
 def _refuse(text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
@@ -105,19 +104,11 @@ def _is_system(source: Path) -> bool:
 
 
 def _text_of(source: Path) -> str:
+    from relayctl.cli.inputfile import name_of, read_bounded
     from relayctl.errors import UsageError
 
-    name = "stdin" if str(source) == "-" else str(source)
-    try:
-        if name == "stdin":
-            raw = sys.stdin.buffer.read(_MOST_BYTES + 1)
-        else:
-            with source.open("rb") as file:
-                raw = file.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise UsageError(f"{name}: cannot be read: {(error.strerror or 'unknown error').lower()}") from None
-    if len(raw) > _MOST_BYTES:
-        raise UsageError(f"{name}: larger than 1 MiB", help="split it")
+    name = name_of(source)
+    raw = read_bounded(source, _MOST_BYTES, size="1 MiB", way_out="split it")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -34,6 +34,7 @@ class Kind(StrEnum):
 
 
 _DEFAULT_PORT = {Kind.TCP: 6379, Kind.TLS: 6379, Kind.SENTINEL: 26379, Kind.CLUSTER: 6379}
+_SEVERAL_HOSTS = re.compile(r"([a-z+]+)://([^/?#]*,[^/?#]*)([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.IGNORECASE)
 _OPTIONS = {
     Kind.TCP: {"db"},
     Kind.TLS: {"db", "verify", *_TLS_FILES},
@@ -134,12 +135,9 @@ def _kind(url: str) -> Kind:
     _refuse(f"the broker URL begins with {scheme}://, which is not a scheme here")
 
 
-_SEVERAL_HOSTS = re.compile(r"([a-z+]+)://([^/?#]*,[^/?#]*)([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.IGNORECASE)
-
-
 def _split(url: str) -> SplitResult:
     try:
-        # Newer Pythons refuse a bracket that does not begin the host, as the second of several has it.
+        # Some releases of Python refuse a bracket that does not begin the host, as the second of several has it.
         several = _SEVERAL_HOSTS.fullmatch(url.strip())
         if several is None:
             parts = urlsplit(url.strip())

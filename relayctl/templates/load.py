@@ -76,11 +76,6 @@ class LoadedTree:
     digest: str = ""
     trouble: str | None = None
 
-    @property
-    def has_errors(self) -> bool:
-        """Whether any error was found anywhere."""
-        return any(problem.is_error for problem in self.problems)
-
     def valid(self) -> tuple[App, ...]:
         """The apps that can run."""
         return tuple(loaded.app for loaded in self.apps if loaded.app is not None)
