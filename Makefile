@@ -42,6 +42,7 @@ test: $(STAMP) ## run the tests (PYTEST_ARGS for more options)
 fault: $(STAMP) ## hurt a fleet for MINUTES (10) by a timetable that SEED decides, then run the long tests
 	NEMESIS_SEED=$(SEED) NEMESIS_MINUTES=$(MINUTES) $(BIN)/python -m pytest -s $(LONG_RUN) $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -n $(JOBS) -m slow --deselect $(LONG_RUN) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) tests/unit tests/property --hypothesis-profile=search $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -n $(JOBS) tests/integration/store --broker=cluster $(PYTEST_ARGS)
 
 lint: $(STAMP) ## lint, format check, types, import contracts, schemas, sample apps

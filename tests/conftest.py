@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +28,11 @@ for _name in [name for name in os.environ if name.startswith("RELAYCTL_")]:
 # Without kept byte code each test process rewrites every assertion anew, and each program it starts compiles the package.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# The suite tries the same examples each time, so that a change is judged by itself; `make fault` searches with new ones.
+settings.register_profile("suite", derandomize=True, deadline=None, print_blob=True)
+settings.register_profile("search", deadline=None, print_blob=True)
+settings.load_profile("suite")
 
 # What starts processes and waits for them comes first, so that no long test begins when the others have ended.
 _LONGEST_FIRST = ("fault", "acceptance", "integration/worker", "integration/control", "integration", "property")

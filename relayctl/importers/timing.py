@@ -70,7 +70,7 @@ def _settled(text: str, seed: str) -> str:
     fields = text.split()
     if len(fields) != len(_BOUNDS) or "~" not in text:
         return text
-    chance = zlib.crc32(seed.encode())
+    chance = zlib.crc32(seed.encode(errors="surrogatepass"))
     for place, (low, high) in enumerate(_BOUNDS):
         found = _RANDOM.fullmatch(fields[place])
         if found is None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from relayctl.core.carried import Import
@@ -173,6 +173,7 @@ _line = st.one_of(
 
 
 @given(st.lists(_line, max_size=6), st.booleans())
+@example(["* * * * 0~5 \ud800"], False)
 @settings(max_examples=120, deadline=None)
 def test_any_crontab_is_accounted_for_and_its_output_has_no_error(lines: list[str], is_system: bool) -> None:
     found = read_crontab("\n".join(lines), is_system=is_system)
