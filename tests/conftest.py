@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from functools import cache
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 # The developer's own settings must not steer a test, nor reach a process it starts.
 for _name in [name for name in os.environ if name.startswith("RELAYCTL_")]:
     del os.environ[_name]
+
+# A suite started in the background inherits ignored signals, and so would every program it starts and interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+for _ignored in (signal.SIGHUP, signal.SIGQUIT):
+    signal.signal(_ignored, signal.SIG_DFL)
 
 # Without kept byte code each test process rewrites every assertion anew, and each program it starts compiles the package.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
