@@ -50,7 +50,8 @@ def instant_from_text(text: str) -> datetime | None:
 
 def epoch_seconds(at: datetime) -> int:
     """Whole seconds since 1970 of an instant, rounded down."""
-    return (at - _EPOCH) // timedelta(seconds=1)
+    since = at - _EPOCH  # its microseconds are never negative, also before 1970
+    return since.days * 86_400 + since.seconds
 
 
 def from_epoch(seconds: int) -> datetime:
