@@ -141,9 +141,14 @@ class Relay(Contender):
         super().__init__(commands, folder, dict(os.environ))
         idle = workers * (children if isolation == "warm" else 1)
         wait_until(lambda: client.exists(self.keys.events), 60, f"{self.name} has made no stream")
-        self.fill(200)
-        wait_until(lambda: self.left() == 0 and len(self.idle_children()) >= idle, 60, f"{self.name} is not ready")
-        self.check(200)
+        for _ in range(50):
+            # One worker may work all of it off before the other one has a child.
+            self.fill(200)
+            wait_until(lambda: self.left() == 0, 60, f"{self.name} has not finished")
+            self.check(200)
+            if len(self.idle_children()) >= idle:
+                return
+        raise SystemExit(f"{self.name} is not ready")
 
     def fill(self, count: int) -> None:
         event = json.dumps({"event_name": f"{self.isolation}-noop"})

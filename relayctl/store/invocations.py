@@ -72,11 +72,13 @@ class Wanted:
 class Bid:
     """Due invocations of one app under one revision, and how many of them may be claimed: the first that are there.
 
+    `places` of them can begin at once; up to `in_hand` more wait for these to end, none of them on its last attempt.
     `is_again` says that it was sent before and no answer came, so that some of it may be granted.
     """
 
     wanted: Sequence[Wanted]
     places: int
+    in_hand: int = 0
     is_again: bool = False
 
     @property
@@ -190,14 +192,14 @@ class Invocations:
 
     def claim(self, wanted: Sequence[Wanted], *, lease_ms: int, now_ms: int | None = None) -> list[Answer]:
         """Claim each, in one round trip; the answers are in order."""
-        bids = bids_for(wanted)
+        answers = self.answers(bids_for(wanted), lease_ms=lease_ms, now_ms=now_ms)
+        return [answer for answered in answers for answer in answered]
+
+    def answers(self, bids: Sequence[Bid], *, lease_ms: int, now_ms: int | None = None) -> list[list[Answer]]:
+        """Claim what is bid for, in one round trip; the answers to each bid are in its order."""
         with translate():
             replies = self._scripts.run_all([self._claim_run(bid, lease_ms, now_ms) for bid in bids])
-        return [
-            answer
-            for bid, reply in zip(bids, replies, strict=True)
-            for answer in self._bid_answers(bid, reply, lease_ms, now_ms)
-        ]
+        return [self._bid_answers(*pair, lease_ms, now_ms) for pair in zip(bids, replies, strict=True)]
 
     def turn(
         self,
@@ -232,8 +234,9 @@ class Invocations:
         # One of them stopped the step: which, only each by itself can tell. Those before it are granted again.
         answers: list[Answer] = []
         for item in bid.wanted:
-            places = bid.places - sum(isinstance(answer, Claim) for answer in answers)
-            one = Bid([item], places, is_again=True)
+            granted = sum(isinstance(answer, Claim) for answer in answers)
+            places = max(0, bid.places - granted)
+            one = Bid([item], places, min(bid.in_hand, bid.places + bid.in_hand - granted), is_again=True)
             with translate():
                 [alone] = self._scripts.run_all([self._claim_run(one, lease_ms, now_ms)])
             answers += self._bid_answers(one, alone, lease_ms, now_ms)
@@ -320,7 +323,7 @@ class Invocations:
         named = [keys.ready, keys.ready_of(first.app), keys.leases, keys.pins, keys.events]
         named += [keys.dead_letter_marks, keys.stranded]
         args: list[str | int] = [first.app, first.revision, lease_ms, GROUP, self._scripts.instant(now_ms)]
-        args += [bid.places, "1" if bid.is_again else "", len(record), *record]
+        args += [bid.places, bid.in_hand, "1" if bid.is_again else "", len(record), *record]
         descriptor = None
         for item in bid.wanted:
             inv = keys.invocations(item.message)

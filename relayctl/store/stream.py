@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from relayctl.core.names import split_name
 from relayctl.core.occurrence import ENVELOPE_VERSION, Occurrence, epoch_seconds
 from relayctl.errors import BrokerError, BrokerRefused
 from relayctl.store.failure import refusal_of_key, to_broker_error, translate
@@ -128,7 +129,7 @@ class Stream:
         for _ in range(_MOST_MOVES):
             if not (isinstance(answer, Publication) and answer.verdict is PublishVerdict.MOVED):
                 break
-            app, _, schedule = answer.entry.partition("/")
+            app, schedule = split_name(answer.entry)
             item = replace(item, app=app, schedule=schedule)
             [(_, answer)] = self._publish([item], order, acks, 1)
         return answer

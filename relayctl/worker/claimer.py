@@ -6,22 +6,22 @@ and is recorded later under the same token; whoever took the work over meanwhile
 
 from __future__ import annotations
 
-import itertools
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from relayctl.core.facts import Emit, EndRefused, LoopFailed
+from relayctl.core.facts import Emit, EndRefused, LoopFailed, RunReadmitted
 from relayctl.core.lifecycle import Claim, Slot
 from relayctl.errors import BrokerError, BrokerRefused
 from relayctl.store.invocations import Answer, Bid, ClaimRefusal, EndVerdict, Wanted, bids_for
+from relayctl.worker.bidding import Bidding
 from relayctl.worker.contracts import Contracts
 from relayctl.worker.endings import attempt_of, fact_of
-from relayctl.worker.executor import Executor, Finished
+from relayctl.worker.executor import Executor
 from relayctl.worker.leasewatch import LOOK_S, LeaseWatch
+from relayctl.worker.ledger import Finished
 from relayctl.worker.newer import NewerTold
 from relayctl.worker.passedby import Member, PassedBy
 from relayctl.worker.printing import Printing
@@ -30,11 +30,13 @@ if TYPE_CHECKING:
     from relayctl.host.clock import Clock
     from relayctl.store.invocations import Invocations, Look
     from relayctl.store.outputs import Outputs
+    from relayctl.store.readmission import Readmission
     from relayctl.store.stream import Grant
     from relayctl.worker.fleettime import FleetTime
     from relayctl.worker.leftovers import Leftovers
     from relayctl.worker.snapshot import LiveApp, Snapshot
     from relayctl.worker.stranded import Lookout
+    from relayctl.worker.tokens import Tokens
 
 LEASE_MS = 7_000
 RENEW_S = 2.0
@@ -44,28 +46,14 @@ SWEEP_S = 1.0
 _BROKEN_WAIT_S = 1.0
 _PARDON_S = 2 * RENEW_S
 """After an outage every lease may look ended: nobody's is taken back before all could renew."""
+_JUMP_MS = 1000
+"""So much more of the fleet's time than of this worker's own says that a clock was set or the machine slept."""
 _MOST_REFUSALS = 10
 _REFUSED_AGAIN_S = 1.0
 """An end that the broker refuses for good is given up after so many tries, this far apart."""
 _LEFT_FOR_S = 60.0
 """A lease that cannot be judged here is looked at again after that."""
 _MOST_EXPIRED = 100
-_SPARE = 2
-"""So many more are asked for than there are places: peers claim too, and whoever comes late takes the next."""
-_LOOK_AHEAD = 8
-"""So much due work of an app is asked for along with other questions; where more can run it is asked again."""
-
-
-class Tokens:
-    """Claim tokens of one process: never the same twice."""
-
-    def __init__(self, process: str) -> None:
-        self._process = process
-        self._numbers = itertools.count(1)
-
-    def next(self) -> str:
-        """A new token."""
-        return f"{self._process}.{next(self._numbers)}"
 
 
 class Claimer:
@@ -75,6 +63,7 @@ class Claimer:
         self,
         *,
         invocations: Invocations,
+        readmission: Readmission,
         outputs: Outputs,
         executor: Executor,
         leftovers: Leftovers,
@@ -89,6 +78,7 @@ class Claimer:
     ) -> None:
         """`cap` is the longest timeout this worker grants."""
         self._invocations = invocations
+        self._readmission = readmission
         self._executor = executor
         self._printing = Printing(executor, outputs, worker)
         self._leftovers = leftovers
@@ -106,25 +96,28 @@ class Claimer:
         self._is_claiming = True
         self._unrecorded: list[Finished] = []
         self._unanswered: list[Bid] = []
-        self._renew_at = 0.0
+        self._renew_at = self._watch_at = self._look_at = 0.0
+        self._ahead_ms = time.now_ms() - clock.monotonic() * 1000
         # Peers that lived through an outage renew first: a worker that starts just then must not take theirs for lost.
         self._sweep_at = clock.monotonic() + _PARDON_S
-        self._watch_at = 0.0
         self._refusals: dict[str, tuple[int, float]] = {}
         self._left: dict[Member, float] = {}
         self._passed = PassedBy(clock)
-        self._is_changed = False
+        self._is_changed = self._is_only_stirred = False
         self._shortage = ""
-        self._first = 0
-        self._due_apps: Sequence[str] = ()
+        self._bidding = Bidding(
+            invocations=invocations,
+            executor=executor,
+            snapshot=snapshot,
+            contracts=self._contracts,
+            tokens=tokens,
+            passed=self._passed,
+        )
         self._look: Look | None = None
-        self._look_at = 0.0
         self._is_look_due = True
-        self._is_only_stirred = False
         self.is_broken = False
         """Whether the last pass failed: the broker is away or short of something, say."""
-        self.ended = 0
-        self.interrupted = 0
+        self.ended = self.interrupted = 0
         self.last_pass_at = clock.monotonic()
 
     def wake(self) -> None:
@@ -142,8 +135,9 @@ class Claimer:
         self._wake.set()
 
     def stop_claiming(self) -> None:
-        """Claim nothing more; ends are still recorded and leases kept."""
+        """Claim nothing more, and give back what has not begun; ends are still recorded and leases kept."""
         self._is_claiming = False
+        self._executor.let_go()
         self._wake.set()
 
     def is_settled(self) -> bool:
@@ -194,6 +188,7 @@ class Claimer:
             self._is_changed = False
             self._passed.forget()
         is_more = self._turn()
+        self._pardon_after_jump(now)
         if now >= self._renew_at:
             self._renew()
             self._renew_at = now + RENEW_S
@@ -225,8 +220,12 @@ class Claimer:
                     self._note_shortage(answer)
                 continue
             self._refusals.pop(item.claim.key, None)
+            if answer[0] is EndVerdict.LOST and self._readmitted([item.claim]):
+                self._unrecorded.append(item)
+                continue
             self._executor.forget([item.claim])
-            self._tell_end(item, *answer)
+            if item.has_begun:
+                self._tell_end(item, *answer)
 
     def _is_given_up(self, item: Finished, error: BrokerError) -> bool:
         """Whether an end that no retry can record is let go: it would keep its place and its lease for ever.
@@ -270,9 +269,36 @@ class Claimer:
 
     # Leases
 
+    def _pardon_after_jump(self, now: float) -> None:
+        """A machine that slept or a clock that was set makes every lease look ended, this worker's own too."""
+        ahead_ms, before_ms = self._time.now_ms() - now * 1000, self._ahead_ms
+        self._ahead_ms = ahead_ms
+        if ahead_ms - before_ms > _JUMP_MS:
+            self._renew_at = 0.0
+            self._sweep_at = now + _PARDON_S
+
     def _renew(self) -> None:
-        for claim in self._invocations.renew(self._executor.running(), lease_ms=LEASE_MS):
-            self._executor.stop_run(claim, "another worker has taken over this attempt")
+        running = self._executor.running()
+        if not running:
+            return
+        epoch = self._readmission.look()
+        lost = self._invocations.renew(running, lease_ms=LEASE_MS)
+        kept = self._readmitted(lost)
+        for claim in lost:
+            if claim.key not in kept:
+                self._executor.stop_run(claim, "another worker has taken over this attempt")
+        self._readmission.settle(epoch)
+
+    def _readmitted(self, lost: Sequence[Claim]) -> set[str]:
+        """Those that no peer has: the broker had lost what it knew of them, and knows it again."""
+        kept = self._readmission.readmit(lost, lease_ms=LEASE_MS)
+        for claim in kept:
+            self._emit(
+                RunReadmitted(
+                    app=claim.app, handler=claim.descriptor.handler, message=claim.message, attempt=claim.attempt
+                )
+            )
+        return {claim.key for claim in kept}
 
     def _take_back(self) -> None:
         now = self._clock.monotonic()
@@ -312,31 +338,6 @@ class Claimer:
 
     # Claims
 
-    def _bid(self, look: Look) -> list[Bid]:
-        """What to claim of that which was found due, places for it being reserved."""
-        now_ms, snapshot = self._time.now_ms(), self._snapshot()
-        self._due_apps = due_apps = [app for app in look.apps if app in snapshot.live and not self._passed.rests(app)]
-        places = dict(self._reserve(self._in_turn(due_apps), snapshot)) if due_apps else {}
-        if not places:
-            self._executor.starve(due_apps)
-            return []
-        due: dict[str, list[Member]] = {app: [] for app in places}
-        left = dict(places)
-        try:
-            for item in self._due(places, look, now_ms):
-                due[item[0]].append(item)
-            wanted = {app: self._wanted(items[: places[app] + _SPARE], snapshot) for app, items in due.items() if items}
-            left |= dict.fromkeys(wanted, 0)
-        finally:
-            for app, count in left.items():
-                self._executor.give_back(app, count)
-        more = [app for app, items in due.items() if len(items) > places[app]]
-        self._executor.starve([app for app in due_apps if app in more or app not in places])
-        for app in more:
-            # Where every place was free nobody has asked yet for the children that come next.
-            self._executor.demand(app, snapshot.live[app].app.concurrency)
-        return [Bid(items, places[app]) for app, items in wanted.items()]
-
     def _turn(self) -> bool:
         """Record what ended, claim what the last look found due, and look again, all in one round trip.
 
@@ -345,7 +346,7 @@ class Claimer:
         """
         look, self._look = self._look, None
         if look is not None and self._is_claiming and not self._unanswered:
-            self._unanswered += self._bid(look)
+            self._unanswered += self._bidding.bids(look, self._time.now_ms())
         self._unrecorded += self._executor.take_finished()
         ended, bids = self._unrecorded, list(self._unanswered)
         if self._is_only_stirred and not ended and not bids and self._clock.monotonic() < self._look_at:
@@ -355,7 +356,7 @@ class Claimer:
         attempts = [(item.claim, attempt_of(item, self._worker, self._printing)) for item in ended]
         try:
             answers = self._invocations.turn(
-                attempts, bids, self._ahead(), lease_ms=LEASE_MS, due_ms=self._time.now_ms()
+                attempts, bids, self._bidding.ahead(), lease_ms=LEASE_MS, due_ms=self._time.now_ms()
             )
         except BaseException:
             # Some of it may be granted all the same.
@@ -363,31 +364,36 @@ class Claimer:
             raise
         self._unrecorded = []
         del self._unanswered[: len(bids)]
+        self._bidding.answered(bids, answers.bids)
         has_begun = self._begin(bids, answers.bids)
         self._take_ends(ended, answers.ends)
         has_moved = self._pass_over(bids, answers.bids) or has_begun
         if answers.look is None or not self._is_claiming:
             return False
         if has_moved or not bids:
-            self._unanswered += self._bid(answers.look)
+            self._unanswered += self._bidding.bids(answers.look, self._time.now_ms())
         # Where no place is free, whatever changes that wakes this loop, and then it is known what to ask for.
         self._look = None if self._unanswered else answers.look
         return bool(self._unanswered)
 
     def _begin(self, bids: Sequence[Bid], answers: Sequence[Sequence[Answer]]) -> bool:
-        """Start what is granted; whether there is any."""
-        claims: list[Claim] = []
+        """Start what is granted, or take it in hand; whether there is any."""
+        now: list[Claim] = []
+        later: list[Claim] = []
         for bid, answered in zip(bids, answers, strict=True):
             granted = [answer for answer in answered if isinstance(answer, Claim)]
-            claims += granted
-            self._executor.give_back(bid.app, bid.places - len(granted))
+            now += granted[: bid.places]
+            later += granted[bid.places :]
+            self._executor.give_back(bid.app, bid.places - len(granted[: bid.places]))
         if self._is_claiming:
-            self._executor.submit(claims)
-        elif claims:
-            for claim in claims:
+            self._executor.submit(now)
+        elif now:
+            for claim in now:
                 self._executor.give_back(claim.app, 1)
-            self._invocations.release(claims)
-        return bool(claims)
+            self._invocations.release(now)
+        # Where nothing is to begin any more it comes back with what ended.
+        self._executor.hold(later)
+        return bool(now or later)
 
     def _pass_over(self, bids: Sequence[Bid], answers: Sequence[Sequence[Answer]]) -> bool:
         """Leave what was not granted; whether the next look would not find the same."""
@@ -418,56 +424,6 @@ class Claimer:
         self._newer.tell("invocation", newer)
         self._tell_refused(bad)
         return has_moved
-
-    def _in_turn(self, apps: list[str]) -> list[str]:
-        """Another app goes first each time, so that no app waits for a busier one."""
-        self._first += 1
-        start = self._first % len(apps)
-        return apps[start:] + apps[:start]
-
-    def _reserve(self, apps: Sequence[str], snapshot: Snapshot) -> Iterator[tuple[str, int]]:
-        for app in apps:
-            concurrency = snapshot.live[app].app.concurrency
-            places = self._executor.reserve(app, concurrency)
-            if places < concurrency:
-                self._executor.demand(app, concurrency)
-            if places:
-                yield app, places
-
-    def _ahead(self) -> dict[str, int]:
-        """What to ask for before it is known which apps have due work, and places for it."""
-        return dict.fromkeys(self._due_apps, _LOOK_AHEAD)
-
-    def _due(self, places: Mapping[str, int], look: Look, now_ms: int) -> list[Member]:
-        """Due work of these apps without what is left to peers; of each one more than there are places."""
-        skipped = self._passed.left()
-        of_app = Counter(name[0] for name in skipped) if skipped else {}
-        asked = {app: count + of_app.get(app, 0) + 1 for app, count in places.items()}
-        seen = Counter([item[0] for item in look.due])
-        known = {app for app, count in asked.items() if look.asked.get(app, 0) >= min(count, seen[app] + 1)}
-        rest = [(app, count) for app, count in asked.items() if app not in known]
-        found = [item for item in look.due if item[0] in known]
-        found += self._invocations.due(rest, now_ms) if rest else []
-        if not skipped:
-            return found
-        fresh = [item for item in found if (item[0], item[1], item[2].text) not in skipped]
-        self._passed.found(places.keys(), Counter(item[0] for item in fresh))
-        return fresh
-
-    def _wanted(self, items: Sequence[Member], snapshot: Snapshot) -> list[Wanted]:
-        live = snapshot.live[items[0][0]]
-        return [
-            Wanted(
-                message=message,
-                app=app,
-                slot=slot,
-                token=self._tokens.next(),
-                # Without it only a claim whose descriptor is pinned already can succeed.
-                descriptor=self._contracts.text(live, slot) or "",
-                revision=self._executor.revision_of(live),
-            )
-            for app, message, slot in items
-        ]
 
     def _tell_broken(self, reason: str) -> float:
         self._sweep_at = self._clock.monotonic() + _PARDON_S

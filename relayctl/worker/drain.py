@@ -67,7 +67,7 @@ class Drain:
         `close` is called last, when nothing needs the broker any more.
         """
         began = self._clock.monotonic()
-        running = len(self._executor.running()) + self._executor.guests.count()
+        running = len(self._executor.running()) - self._executor.in_hand() + self._executor.guests.count()
         self._emit(Draining(reason=reason, running=running, limit=self._limit))
         self._claimer.stop_claiming()
         self._executor.guests.close()

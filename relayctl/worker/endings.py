@@ -9,7 +9,8 @@ from relayctl.core.facts import Fact, LeaseLost, RunEnded, RunFailed, RunInterru
 from relayctl.core.output import look_command
 from relayctl.runners.invocation import Outcome
 from relayctl.store.invocations import Attempt, EndVerdict
-from relayctl.worker.executor import Finished, is_charged, scheduled_at
+from relayctl.worker.beginning import scheduled_at
+from relayctl.worker.ledger import Finished, is_charged
 
 if TYPE_CHECKING:
     from relayctl.worker.printing import Printing

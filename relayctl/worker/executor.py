@@ -1,7 +1,7 @@
 """The supervisor's thread: owns the pool of children and nothing else, so a stalled broker delays no deadline.
 
-Other threads reserve capacity before they claim, hand claims over, and take what ended. Children die with the thread
-that spawned them, which is why this one lives as long as the worker.
+Other threads reserve capacity before they claim, hand claims over, and take what ended. Claims in hand begin here as
+soon as a child is free. Children die with the thread that spawned them, so this one lives as long as the worker.
 """
 
 from __future__ import annotations
@@ -9,24 +9,25 @@ from __future__ import annotations
 import os
 import selectors
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import datetime
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from relayctl.core.facts import Emit, ImportsUnshared, LoopFailed, OutputLine, RunStarted
-from relayctl.core.lifecycle import Claim, run_variables
-from relayctl.core.occurrence import from_epoch, instant_from_text, instant_text
+from relayctl.core.facts import Emit, ImportsUnshared, LoopFailed, OutputLine
+from relayctl.core.lifecycle import Claim
 from relayctl.errors import UsageError
 from relayctl.runners.cgroups import NOTHING, Delegation
 from relayctl.runners.deployed import Settled
-from relayctl.runners.invocation import Ended, Outcome, Run, Telling
+from relayctl.runners.invocation import Ended, Run
 from relayctl.runners.pool import Pool
+from relayctl.worker.beginning import run_of, started_fact
 from relayctl.worker.guests import Guests, Turns
+from relayctl.worker.inhand import InHand
+from relayctl.worker.ledger import Finished, Ledger, Printed
+from relayctl.worker.secretwatch import SecretWatch
 
 if TYPE_CHECKING:
     from relayctl.host.clock import Clock
@@ -35,27 +36,8 @@ if TYPE_CHECKING:
 
 _LONGEST_WAIT_S = 1.0
 _ANSWER_WITHIN_S = 1.0
-SILENT_S = 1.0
-"""A run is not asked for its output before it has run for so long: most end within it, and their end tells."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """A claim and how its run ended, with wall times in milliseconds since 1970."""
-
-    claim: Claim
-    ended: Ended
-    started_ms: int
-    finished_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class Printed:
-    """A claim whose run goes on, and what it has printed so far. `started_ms` is a wall time."""
-
-    claim: Claim
-    telling: Telling
-    started_ms: int
+_TOLD_WITHIN_S = 0.002
+"""While enough is in hand for the children, so many ends as come in this time are told at once."""
 
 
 class Executor:
@@ -93,17 +75,21 @@ class Executor:
         self._capacity: dict[str, int] = {}
         self._reserved: dict[str, int] = {}
         self._grown: frozenset[str] = frozenset()
-        self._claims: dict[str, Claim] = {}
-        self._finished: deque[Finished] = deque()
-        self._over: set[str] = set()
-        self._printed: dict[str, Printed] = {}
-        self._known: dict[str, int] = {}
+        self._children: dict[str, int] = {}
+        self._ledger = Ledger(clock)
+        self._hand = InHand()
+        self._at_work: Counter[str] = Counter()
+        self._untold: set[str] = set()
+        self._untold_since: float | None = None
+        self._has_returned = False
         self._settled: deque[Settled] = deque()
         self._apps: tuple[str, ...] = ()
         self._foreign: frozenset[str] = frozenset()
         self._turns = Turns()
         self.guests = Guests(self.wake)
         """What somebody on this machine asked for: it runs here beside the claims, and is none of them."""
+        self.secrets = SecretWatch(secrets)
+        """Which apps cannot get their secrets here."""
         self.serving: Mapping[str, str] = {}
         """App to the revision whose code runs: that of the build before where a newer one is not ready, or refused."""
         self.unable: tuple[str, ...] = ()
@@ -118,7 +104,8 @@ class Executor:
         """Take up to `most` places of an app that can start a run at once; how many were free."""
         with self._lock:
             kept = self._turns.kept_for_guest(app, is_waiting=self.guests.is_waiting(app))
-            free = max(0, min(most, self._capacity.get(app, 0) - self._reserved.get(app, 0) - kept))
+            taken = self._reserved.get(app, 0) + self._hand.count(app) + kept
+            free = max(0, min(most, self._capacity.get(app, 0) - taken))
             if free:
                 self._reserved[app] = self._reserved.get(app, 0) + free
                 self._turns.took_stream(app)
@@ -145,12 +132,37 @@ class Executor:
 
     def submit(self, claims: Sequence[Claim]) -> None:
         """Start these claims; each uses up one reserved place of its app."""
-        with self._lock:
-            for claim in claims:
-                self._claims[claim.key] = claim
         if claims:
+            self._ledger.open(claims)
             self._orders.extend(partial(self._start, claim) for claim in claims)
             self.wake()
+
+    def is_grown(self, app: str) -> bool:
+        """Whether the app has all the children that it can have here."""
+        return app in self._grown or app in self.unable
+
+    def room_in_hand(self, app: str) -> int:
+        """How many claims of the app are worth having in hand, beyond those that are."""
+        if app not in self._grown:
+            return 0
+        with self._lock:
+            return self._hand.room(app, self._children.get(app, 0), self._clock.monotonic())
+
+    def hold(self, claims: Sequence[Claim]) -> None:
+        """Begin these claims as children become free, or give them back as ended before they began."""
+        if not claims:
+            return
+        self._ledger.open(claims)
+        with self._lock:
+            if not self._hand.take(claims, self._clock.monotonic()):
+                self._return(claims, "this worker is stopping")
+        self.wake()
+
+    def let_go(self) -> None:
+        """Give back what is in hand, and take nothing in hand any more."""
+        with self._lock:
+            self._return(self._hand.close(), "this worker is stopping")
+        self.wake()
 
     def demand(self, app: str, count: int) -> None:
         """There is work for so many more runs: let the pool start children."""
@@ -159,11 +171,13 @@ class Executor:
 
     def deploy(self, builds: Sequence[Build]) -> None:
         """Put builds in force."""
+        self.secrets.deploy(builds)
         for build in builds:
             self._order(lambda build=build: self._deploy(build))  # type: ignore[misc]  # bound now, not later
 
     def retire(self, apps: Sequence[str]) -> None:
         """Take apps out of service."""
+        self.secrets.retire(apps)
         for app in apps:
             self._order(lambda app=app: self._retire(app))  # type: ignore[misc]  # bound now, not later
 
@@ -181,17 +195,16 @@ class Executor:
 
     def stop_run(self, claim: Claim, reason: str) -> None:
         """Kill the run of a claim that is not ours any more."""
-        self._order(lambda: self._pool.stop(claim.key, reason))
+        self._order(lambda: self._stop_run(claim, reason))
 
     def interrupt_all(self, reason: str) -> None:
-        """End every run: SIGTERM, a grace, SIGKILL."""
+        """End every run: SIGTERM, a grace, SIGKILL. What is in hand does not begin."""
+        self.let_go()
         self._order(lambda: self._pool.interrupt_all(reason))
 
     def take_finished(self) -> list[Finished]:
         """What ended since the last call."""
-        with self._lock:
-            finished, self._finished = list(self._finished), deque()
-        return finished
+        return self._ledger.take_finished()
 
     def gather_output(self) -> None:
         """Note what runs of a second or more have printed since they were last asked; `take_printed` gives it out."""
@@ -199,8 +212,7 @@ class Executor:
 
     def take_printed(self, most: int) -> list[Printed]:
         """Up to `most` of what was gathered, the longest waiting first."""
-        with self._lock:
-            return [self._printed.pop(key) for key in list(self._printed)[:most]]
+        return self._ledger.take_printed(most)
 
     def take_settled(self) -> list[Settled]:
         """Which builds serve now, and which were refused."""
@@ -218,20 +230,20 @@ class Executor:
 
     def is_busy(self) -> bool:
         """Whether a run has not ended yet, or is about to start."""
-        with self._lock:
-            return bool(self.guests.count()) or any(key not in self._over for key in self._claims)
+        return bool(self.guests.count()) or self._ledger.has_open()
 
     def running(self) -> list[Claim]:
-        """Claims whose end has not been taken yet, those that are about to start included."""
+        """Claims whose end has not been taken yet, those that are about to start or in hand included."""
+        return self._ledger.claims()
+
+    def in_hand(self) -> int:
+        """How many of those have not begun and wait for a child."""
         with self._lock:
-            return list(self._claims.values())
+            return self._hand.total()
 
     def forget(self, claims: Sequence[Claim]) -> None:
         """These claims are ended in the broker, or lost: their leases are renewed no more."""
-        with self._lock:
-            for claim in claims:
-                self._claims.pop(claim.key, None)
-                self._over.discard(claim.key)
+        self._ledger.forget(claims)
 
     def close(self) -> None:
         """Let the loop end: what still runs is killed."""
@@ -259,57 +271,86 @@ class Executor:
                 except Exception as error:  # noqa: BLE001  children must never be left without their supervisor
                     self._emit(LoopFailed(loop="executor", reason=f"{type(error).__name__}: {error}"))
         finally:
+            self.let_go()
             self._pool.close()
-            self._collect(self._pool.take_ended())
+            self._note(self._pool.take_ended())
             self.guests.abandon()
             self._on_change()
 
     def _turn(self) -> None:
         self._has_news = False
-        has_orders = bool(self._orders)
         while self._orders:
             self._orders.popleft()()
-        ended = self._pool.take_ended()
-        if has_orders or ended:
-            self._collect(ended)
+        self._note(self._pool.take_ended())
         self._serve_guests()
         self._serve_claims()
+        self._serve_hand()
+        # What could not even be started has ended already.
+        self._note(self._pool.take_ended())
+        self._tell_change()
         self._is_asleep = True
-        self._pool.turn(0.0 if self._has_news else _LONGEST_WAIT_S)
+        self._pool.turn(0.0 if self._has_news else self._wait_s())
         self._is_asleep = False
-        self._collect(self._pool.take_ended())
 
-    def _collect(self, runs: Sequence[Ended]) -> None:
-        """Publish what ended and what could start now, and say so if either is news."""
+    def _wait_s(self) -> float:
+        ends = [self._hand.late_at(), None if self._untold_since is None else self._untold_since + _TOLD_WITHIN_S]
+        until = min((end for end in ends if end is not None), default=None)
+        return _LONGEST_WAIT_S if until is None else max(0.0, min(_LONGEST_WAIT_S, until - self._clock.monotonic()))
+
+    def _note(self, runs: Sequence[Ended]) -> None:
+        """Keep what ended for whoever records it."""
         ended = [item for item in runs if not self.guests.end(item)]
-        settled = self._pool.take_settled()
-        now, now_ms = self._clock.monotonic(), int(self._clock.time() * 1000)
+        if not ended:
+            return
         with self._lock:
-            for item in ended:
-                claim = self._claims[item.run.key]
-                self._over.add(item.run.key)
-                self._known.pop(item.run.key, None)
-                self._printed.pop(item.run.key, None)
-                self._finished.append(
-                    Finished(
-                        claim=claim,
-                        ended=item,
-                        started_ms=now_ms - int((now - item.started_at) * 1000),
-                        finished_ms=now_ms - int((now - item.finished_at) * 1000),
-                    )
-                )
-            self._settled.extend(settled)
+            for claim, item in zip(self._ledger.note(ended), ended, strict=True):
+                self._at_work[claim.app] -= 1
+                self._untold.add(claim.app)
+                if item.started:
+                    self._hand.ran(claim.app, item.duration_s)
+        if self._untold_since is None:
+            self._untold_since = self._clock.monotonic()
+
+    def _tell_change(self) -> None:
+        """Publish what could start now, and say so if that or what ended is news."""
+        settled = self._pool.take_settled()
+        capacity = {app: self._pool.capacity(app) for app in self._apps}
+        grown = frozenset(filter(self._pool.is_grown, self._apps))
+        with self._lock:
             if settled:
-                self.serving = {**self.serving, **{it.app: it.revision for it in settled if it.is_serving}}
-            capacity = {app: self._pool.capacity(app) for app in self._apps}
+                self._settle(settled)
             has_grown = any(free > self._capacity.get(app, 0) for app, free in capacity.items())
-            self._capacity = capacity
-            self._grown = frozenset(filter(self._pool.is_grown, self._apps))
+            self._capacity, self._grown = capacity, grown
             self.unable = (*self._pool.unable(), *self._foreign)
+            is_news = bool(settled) or has_grown or self._has_returned or self._are_ends_news()
+            if is_news:
+                self._has_returned, self._untold_since = False, None
+                self._untold.clear()
         for app, reason in self._pool.take_unshared():
             self._emit(ImportsUnshared(app=app, reason=reason))
-        if ended or settled or has_grown:
+        if is_news:
             self._on_change()
+
+    def _settle(self, settled: Sequence[Settled]) -> None:
+        self._settled.extend(settled)
+        self.serving = {**self.serving, **{it.app: it.revision for it in settled if it.is_serving}}
+        for each in settled:
+            if each.is_serving:
+                self._return(self._hand.drop(each.app), "its app has new code")
+
+    def _are_ends_news(self) -> bool:
+        """Whether to tell of what ended: not at once where that would only make more of small steps."""
+        if self._untold_since is None:
+            return False
+        if self._clock.monotonic() >= self._untold_since + _TOLD_WITHIN_S:
+            return True
+        return any(self._hand.is_low(app, self._children.get(app, 0)) for app in self._untold)
+
+    def _return(self, claims: Sequence[Claim], reason: str) -> None:
+        """Under the lock: what was in hand ends without having begun, which charges nothing."""
+        if claims:
+            self._ledger.unbegun(claims, reason)
+            self._has_returned = True
 
     def _serve_guests(self) -> None:
         for app in self.guests.apps():
@@ -328,6 +369,30 @@ class Executor:
         for app in self._pool.waited_for():
             self._pool.demand(app, 0)
 
+    def _serve_hand(self) -> None:
+        """Begin what is in hand where a child is free, and give back what should not wait for one any longer."""
+        if not self._hand.total():
+            return
+        with self._lock:
+            self._return(self._hand.late(self._clock.monotonic()), "its app's children are busy for long")
+        for app in self._hand.apps():
+            while (claim := self._next_in_hand(app)) is not None:
+                self._begin(claim)
+
+    def _next_in_hand(self, app: str) -> Claim | None:
+        free = self._pool.capacity(app)
+        with self._lock:
+            if not self._hand.count(app):
+                return None
+            kept = self._turns.kept_for_guest(app, is_waiting=self.guests.is_waiting(app))
+            if free - self._reserved.get(app, 0) - kept > 0:
+                self._turns.took_stream(app)
+                return self._hand.next(app)
+            if not free and self._at_work[app] <= 0:
+                # Its children were lost, and new ones are asked for by whoever has a place for a claim.
+                self._return(self._hand.drop(app), "no child of its app is at work")
+        return None
+
     def _start_guest(self, run: Run) -> None:
         try:
             self._pool.start(run)
@@ -341,22 +406,15 @@ class Executor:
             return True
         places = self._pool.places(app)
         with self._lock:
-            if places - self._reserved.get(app, 0) - self._turns.kept_for_stream(app) <= 0:
+            kept = self._turns.kept_for_stream(app, is_waiting=bool(self._hand.count(app)))
+            if places - self._reserved.get(app, 0) - kept <= 0:
                 return False
             self._capacity[app] = max(0, self._capacity.get(app, 0) - 1)
             self._turns.took_guest(app)
         return True
 
     def _gather_output(self) -> None:
-        now, now_ms = self._clock.monotonic(), int(self._clock.time() * 1000)
-        told = self._pool.tellings(self._known, since=now - SILENT_S)
-        with self._lock:
-            for telling in told:
-                claim = self._claims.get(telling.key)
-                if claim is not None:
-                    self._known[telling.key] = telling.printed
-                    started_ms = now_ms - int((now - telling.started_at) * 1000)
-                    self._printed[telling.key] = Printed(claim, telling, started_ms)
+        self._ledger.gather(lambda known, since: self._pool.tellings(known, since=since))
 
     def _order(self, order: Callable[[], None]) -> None:
         self._orders.append(order)
@@ -377,6 +435,7 @@ class Executor:
             self._foreign |= {build.app} - set(self._apps)
             return
         self._foreign -= {build.app}
+        self._children[build.app] = build.concurrency
         self._apps = tuple({*self._apps, build.app})
 
     def _retire(self, app: str) -> None:
@@ -384,64 +443,31 @@ class Executor:
         with self._lock:
             self.serving = {name: revision for name, revision in self.serving.items() if name != app}
             self._turns.took_stream(app)
+            self._return(self._hand.drop(app), "its app is gone")
         self._foreign -= {app}
         self._apps = tuple(name for name in self._apps if name != app)
 
     def _start(self, claim: Claim) -> None:
         with self._lock:
             self._reserved[claim.app] = max(0, self._reserved.get(claim.app, 0) - 1)
-            self._capacity[claim.app] = max(0, self._capacity.get(claim.app, 0) - 1)
-        self._pool.start(self._run_of(claim))
-        # While it runs already: nobody waits for the words.
-        self._emit(
-            RunStarted(
-                app=claim.app,
-                handler=claim.descriptor.handler,
-                message=claim.message,
-                attempt=claim.attempt,
-                schedule=claim.descriptor.schedule,
-                scheduled_at=scheduled_at(claim),
-            )
-        )
+        self._begin(claim)
 
-    def _run_of(self, claim: Claim) -> Run:
-        timeout_s = claim.descriptor.timeout_ms / 1000
-        return Run(
-            key=claim.key,
-            app=claim.app,
-            handler=claim.descriptor.handler,
-            stdin=claim.payload().encode(),
-            variables=run_variables(
-                app=claim.app,
-                handler=claim.descriptor.handler,
-                attempt=claim.attempt,
-                message=claim.message,
-                deadline=_instant_text(int(self._clock.time() + timeout_s)),
-                schedule=claim.descriptor.schedule,
-                firing=claim.occurrence,
-            ),
-            timeout_s=timeout_s,
-            label=f"{claim.app}/{claim.descriptor.handler}@{claim.message}",
-            timeout_from=claim.descriptor.timeout_from,
-        )
+    def _begin(self, claim: Claim) -> None:
+        with self._lock:
+            self._capacity[claim.app] = max(0, self._capacity.get(claim.app, 0) - 1)
+        self._at_work[claim.app] += 1
+        self._pool.start(run_of(claim, self._clock.time()))
+        # While it runs already: nobody waits for the words.
+        self._emit(started_fact(claim))
+
+    def _stop_run(self, claim: Claim, reason: str) -> None:
+        with self._lock:
+            is_in_hand = self._hand.pull(claim)
+            if is_in_hand:
+                self._return([claim], reason)
+        if not is_in_hand:
+            self._pool.stop(claim.key, reason)
 
     def _line(self, run: Run, stream: str, line: str) -> None:
         self.guests.print(run, stream, line)
         self._emit(OutputLine(label=run.label, stream=stream, line=line))
-
-
-@lru_cache(maxsize=64)
-def _instant_text(second: int) -> str:
-    """RFC 3339; the deadlines of runs that begin in the same second are alike."""
-    return instant_text(from_epoch(second))
-
-
-def scheduled_at(claim: Claim) -> datetime | None:
-    """The instant that an occurrence's claim is for."""
-    text = claim.scheduled_at
-    return instant_from_text(text) if text else None
-
-
-def is_charged(ended: Ended) -> bool:
-    """Whether the end counts as an attempt: not when the handler was cut by us or never began for our reasons."""
-    return ended.outcome not in {Outcome.INTERRUPTED, Outcome.REFUSED}

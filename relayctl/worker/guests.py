@@ -99,7 +99,7 @@ class Guests:
         try:
             result = guest.report(ended)
         except Exception as error:  # noqa: BLE001  whoever waits must hear of the end
-            result = _internal(error)
+            result = Result.internal(error)
         guest.finish(result)
         return True
 
@@ -108,7 +108,7 @@ class Guests:
         with self._lock:
             guest = self._running.pop(run.key, None)
         if guest is not None:
-            guest.finish(_internal(error))
+            guest.finish(Result.internal(error))
 
     def close(self) -> None:
         """Accept nothing more; what waits ends as cancelled, what runs may end by itself."""
@@ -139,11 +139,6 @@ class Guests:
             guest.finish(cancelled())
 
 
-def _internal(error: Exception) -> Result:
-    # Its text may repeat the payload.
-    return Result(is_ok=False, reason=f"internal error: {type(error).__name__}")
-
-
 class Turns:
     """Who gets the next free place of an app where both guests and the stream's work wait: they alternate.
 
@@ -162,9 +157,9 @@ class Turns:
         """How many free places the stream's work leaves to a guest."""
         return int(is_waiting and app not in self._last_was_guest)
 
-    def kept_for_stream(self, app: str) -> int:
-        """How many free places a guest leaves to the stream's work."""
-        return int(app in self._starving and app in self._last_was_guest)
+    def kept_for_stream(self, app: str, *, is_waiting: bool = False) -> int:
+        """How many free places a guest leaves to the stream's work; `is_waiting` where some waits here already."""
+        return int((is_waiting or app in self._starving) and app in self._last_was_guest)
 
     def took_stream(self, app: str) -> None:
         """The stream's work got a place."""

@@ -12,7 +12,8 @@ from relayctl.core.output import KeptOutput, output_of
 from relayctl.errors import BrokerError
 from relayctl.runners.invocation import Outcome
 from relayctl.runners.output import Tail, legible
-from relayctl.worker.executor import SILENT_S, Executor, Finished, Printed, is_charged
+from relayctl.worker.executor import Executor
+from relayctl.worker.ledger import SILENT_S, Finished, Printed, is_charged
 
 if TYPE_CHECKING:
     from relayctl.store.outputs import Outputs

@@ -21,9 +21,9 @@ from hypothesis.stateful import (
 from support.broker import await_fact
 from support.storedesk import GROUP, LEASE_MS, ROUTED, T0_MS, Desk, attempt, descriptor, without_budget
 
-from relayctl.core.lifecycle import Claim, Kind, Slot
+from relayctl.core.lifecycle import Claim, Descriptor, Kind, Slot
 from relayctl.store.definitions import Mode, Proposal
-from relayctl.store.invocations import ClaimRefusal, EndVerdict
+from relayctl.store.invocations import Bid, ClaimRefusal, EndVerdict
 from relayctl.store.stranded import Stranded, Strandings
 from relayctl.store.stream import Grant, RouteOrder
 
@@ -294,11 +294,20 @@ class Lifecycle(RuleBasedStateMachine):
         retries=budgets,
         revision=st.sampled_from(["r1", "r2"]),
         overlap=overlaps,
+        in_hand=seldom,
     )
     def claim(
-        self, which: int, is_any: bool, old: int, is_reused: bool, retries: int, revision: str, overlap: str
+        self,
+        which: int,
+        is_any: bool,
+        old: int,
+        is_reused: bool,
+        retries: int,
+        revision: str,
+        overlap: str,
+        in_hand: bool,
     ) -> None:
-        """With a new token, or with one of an earlier claim whose reply may have been lost."""
+        """With a new token, or with one of an earlier claim whose reply may have been lost; at once, or `in_hand`."""
         inv = self._pick(which, is_any)
         earlier = [claim.token for claim in self.claims if self._find(claim) is inv]
         token = earlier[old % len(earlier)] if earlier and is_reused else self._token()
@@ -306,7 +315,7 @@ class Lifecycle(RuleBasedStateMachine):
             inv.message, app=inv.app, slot=inv.slot, token=token, retries=retries, revision=revision
         )
         object.__setattr__(wanted, "descriptor", self._descriptor(inv, retries, overlap))
-        [answer] = self.desk.invocations.claim([wanted], lease_ms=LEASE_MS, now_ms=self.now)
+        [answer] = self.desk.bid(Bid([wanted], int(not in_hand), int(in_hand)), now_ms=self.now)
         if inv.state == "claimed" and inv.token == token:
             assert isinstance(answer, Claim)
         elif inv.state != "ready":
@@ -314,6 +323,9 @@ class Lifecycle(RuleBasedStateMachine):
             return
         elif inv is not self.waiter and inv.due > self.now:
             assert answer is ClaimRefusal.LATER
+            return
+        elif in_hand and inv.made >= Descriptor.from_json(inv.pinned or wanted.descriptor).retries:
+            assert answer is ClaimRefusal.LEFT
             return
         elif self._is_obsolete(inv):
             assert answer is ClaimRefusal.OBSOLETE

@@ -4,8 +4,9 @@
 -- KEYS  1 ready apps   2 the app's ready set   3 leases   4 pins   5 the stream   6 marks of dead letters
 --       7 marks of what is stranded   then per candidate: the message's hash, the schedule's hash (or the message's again
 --       where none is meant), history
--- ARGV  1 app   2 revision   3 lease in ms   4 group   5 now in ms, or ''   6 how many may be granted
---       7 '1' where the same was asked before and no answer came   8 number of flat history fields, then these, should one
+-- ARGV  1 app   2 revision   3 lease in ms   4 group   5 now in ms, or ''   6 how many may begin at once
+--       7 how many more may be granted, to begin when others have ended: none of these on its last attempt
+--       8 '1' where the same was asked before and no answer came   9 number of flat history fields, then these, should one
 --       be obsolete, skipped or coalesced; then per candidate: message, slot, token, descriptor (JSON; '=': as before)
 -- Answers per candidate {claimed, attempt, descriptor, envelope} | {taken} | {later} | {elsewhere}
 --       | {waiting} (for another run of its schedule to end) | {obsolete} | {skipped} | {coalesced}
@@ -18,13 +19,14 @@
 --@include replay
 --@include admit
 local ready, ready_app, leases = KEYS[1], KEYS[2], KEYS[3]
-local app, group, places = ARGV[1], ARGV[4], tonumber(ARGV[6])
+local app, group, in_hand = ARGV[1], ARGV[4], tonumber(ARGV[7])
+local places = tonumber(ARGV[6]) + in_hand
 local now, lease_ms = now_ms(ARGV[5]), tonumber(ARGV[3])
-local fields = { unpack(ARGV, 9, 8 + tonumber(ARGV[8])) }
-local is_index_old = false
+local fields = { unpack(ARGV, 10, 9 + tonumber(ARGV[9])) }
+local is_again, is_index_old = ARGV[8] == '1', false
 
 local function candidates()
-  local found, at, descriptor = {}, 9 + #fields, ''
+  local found, at, descriptor = {}, 10 + #fields, ''
   for key = 8, #KEYS, 3 do
     local message, slot = ARGV[at], ARGV[at + 1]
     descriptor = ARGV[at + 3] == '=' and descriptor or ARGV[at + 3]
@@ -50,6 +52,11 @@ local function granted(one, f)
   end
 end
 
+-- is_last(attempts made, pinned): whether no attempt would be left if its worker died before this one begins.
+local function is_last(attempt, pinned)
+  return attempt >= tonumber(string.match(pinned, '"retries":(%d+)') or 0)
+end
+
 local function leave_ready(one)
   redis.call('ZREM', ready_app, one.member)
   is_index_old = true
@@ -72,6 +79,11 @@ local function claim(one)
   if due and tonumber(due) > now then
     return { 'later' }
   end
+  if places <= in_hand and is_last(attempt, f[3] or one.descriptor) then
+    -- Nothing behind it goes first, or it would never be its turn.
+    places = 0
+    return { 'left' }
+  end
   local answer, more = admit({
     inv = one.inv, sch = one.sch, pins = KEYS[4], leases = leases, ready = ready, ready_app = ready_app, app = app,
     message = one.message, slot = one.slot, descriptor = one.descriptor, revision = ARGV[2], token = one.token,
@@ -93,14 +105,14 @@ local function claim(one)
 end
 
 local all, answers = candidates(), {}
-if ARGV[7] == '1' then
+if is_again then
   for i, one in ipairs(all) do
     answers[i] = granted(one, read(one))
     places = places - (answers[i] and 1 or 0)
   end
 end
 for i, one in ipairs(all) do
-  if places <= 0 and ARGV[7] ~= '1' then
+  if places <= 0 and not is_again then
     break
   end
   if not answers[i] then
