@@ -16,17 +16,19 @@ from relayctl.store.fleet import Fleet
 from relayctl.store.invocations import Invocations
 from relayctl.store.keys import Keys
 from relayctl.store.outputs import Outputs
+from relayctl.store.readmission import Readmission
 from relayctl.store.stranded import Strandings
 from relayctl.store.stream import Stream
 from relayctl.templates.load import load_app
-from relayctl.worker.claimer import Claimer, Tokens
+from relayctl.worker.claimer import Claimer
 from relayctl.worker.consumer import Consumer
-from relayctl.worker.executor import Finished
 from relayctl.worker.fleettime import FleetTime
+from relayctl.worker.ledger import Finished
 from relayctl.worker.leftovers import Leftovers
 from relayctl.worker.peers import Peers
 from relayctl.worker.snapshot import LiveApp, Snapshot
 from relayctl.worker.stranded import Lookout
+from relayctl.worker.tokens import Tokens
 
 if TYPE_CHECKING:
     import redis
@@ -43,6 +45,8 @@ class Places:
 
     def __init__(self) -> None:
         self.free = 3
+        self.room = 0
+        self.held: list[Claim] = []
         self.started: list[Claim] = []
         self.finished: list[Finished] = []
         self.stopped: list[Claim] = []
@@ -58,8 +62,21 @@ class Places:
     def submit(self, claims: list[Claim]) -> None:
         self.started += claims
 
+    def is_grown(self, _app: str) -> bool:
+        return True
+
+    def room_in_hand(self, _app: str) -> int:
+        return self.room
+
+    def hold(self, claims: list[Claim]) -> None:
+        self.room -= len(claims)
+        self.held += claims
+
+    def let_go(self) -> None:
+        self.room = 0
+
     def running(self) -> list[Claim]:
-        return list(self.started)
+        return [*self.started, *self.held]
 
     def take_finished(self) -> list[Finished]:
         finished, self.finished = self.finished, []
@@ -141,6 +158,7 @@ class Intake:
         }
         self.claimer = Claimer(
             **common,
+            readmission=Readmission(near, self.keys),
             outputs=Outputs(near, self.keys),
             leftovers=Leftovers(invocations=self.invocations, definitions=definitions, peers=self.peers, worker=worker),
             lookout=Lookout(

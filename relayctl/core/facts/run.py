@@ -100,6 +100,18 @@ class LeaseLost(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunReadmitted(Fact):
+    """The broker had lost its record of an attempt that runs here; it was written anew."""
+
+    event: ClassVar[str] = "run-readmitted"
+    level: ClassVar[Level] = Level.WARNING
+    app: str
+    handler: str
+    message: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunAbandoned(Fact):
     """What no live worker could run since `since_at` ended as failed. `handler` is @schedule where that never ran."""
 
