@@ -56,6 +56,7 @@ class Keeper(Protocol):
     def on_idle(self, child: Child) -> None: ...
     def on_gone(self, child: Child) -> None: ...
     def has_orphans(self, child: Child) -> bool: ...
+    def note_brood(self, child: Child) -> None: ...
 
 
 class Child:
@@ -163,6 +164,7 @@ class Child:
     def _cut(self, verdict: Verdict, grace_s: float) -> None:
         if self._verdict is None:
             self._verdict = verdict
+        self._keeper.note_brood(self)
         self._kill_at = min(self._kill_at, self._keeper.monotonic() + grace_s)
         self.process.signal_group(signal.SIGTERM if grace_s > 0 else signal.SIGKILL)
         if self.state is not State.DRAINING:
@@ -220,7 +222,7 @@ class Child:
             return 0
         if not data:
             self._unwatch(fd)
-            if self.state is State.DRAINING:
+            if self._is_read_out():  # and not before, since looking for orphans costs more than the rest of an end
                 self._finish_if_drained(self._keeper.monotonic())
             return 0
         run = self.run
@@ -249,7 +251,7 @@ class Child:
 
     def _drain(self) -> None:
         """Take what is in the pipes now: all that was written before the answer, never what is written meanwhile."""
-        for which in (0, 1):
+        for which in self.process.unread():
             left = self.process.pipe_size
             while left > 0 and (got := self._read_output(which, min(left, READ_SIZE))):
                 left -= got
@@ -313,6 +315,8 @@ class Child:
             self._keeper.on_idle(self)
             return
         self._answer = answer
+        if not is_reusable:
+            self._keeper.note_brood(self)
         self._dismiss(self._keeper.grace_s)
 
     def _become_idle(self) -> None:
@@ -359,11 +363,13 @@ class Child:
         if self.state is not State.DRAINING:
             return
         has_orphans = self._keeper.has_orphans(self)
-        is_read_out = not any(fd in self._watched for fd in self.process.outputs)
-        if (is_read_out or now >= self._until) and (not has_orphans or now >= self._until + SWEEP_S):
+        if (self._is_read_out() or now >= self._until) and (not has_orphans or now >= self._until + SWEEP_S):
             self._finish()
         elif self.alarm > now + RECHECK_S:
             self._set_alarm(now + RECHECK_S)
+
+    def _is_read_out(self) -> bool:
+        return not any(fd in self._watched for fd in self.process.outputs)
 
     def _finish(self) -> None:
         self.state = State.GONE

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from relayctl.runners.cgroups import Group
 from relayctl.runners.orphans import is_there, is_zombie
-from relayctl.runners.process import Exit, Process, pipe_size
+from relayctl.runners.process import Exit, Process, pipe_size, poll_of
 
 _STATUS = struct.Struct(">ii")
 _LONGEST_REAP_S = 2.0
@@ -87,6 +87,7 @@ class ForkedProcess(Process):
         self.outputs = reads[:2]
         self.exit_fd = reads[2]
         self.pipe_size = pipe_size(reads[0])
+        self._poll = poll_of(self.outputs)
 
     def be_born(self, pid: int) -> None:
         """The zygote has told its pid, or the child itself."""

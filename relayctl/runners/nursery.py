@@ -239,6 +239,11 @@ class Nursery:
         self._sweep_at = min(self._sweep_at, self._monotonic() + after_s)
         self.expect(self._sweep_at)
 
+    def note_brood(self, child: Child) -> None:
+        """A child that still lives is about to go, perhaps before what it has started."""
+        if child.process.pid:
+            self._orphans.note(child.process.pid, child.number)
+
     def has_orphans(self, child: Child) -> bool:
         """Whether descendants of a child that has ended are still there; they are killed."""
         group = child.process.group

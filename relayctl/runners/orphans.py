@@ -1,7 +1,8 @@
 """Descendants of handlers that left their session, found when the kernel hands them to the worker (Linux only).
 
-A descendant is known by the mark in its environment, or by the session of a child. One that empties its environment
-*and* leaves its session escapes; only cgroups would hold it.
+A descendant is known by the mark in its environment, by the session of a child, or because it was seen below a child
+that was about to go. One that empties its environment, leaves its session *and* loses its parent before that escapes;
+only cgroups would hold it.
 """
 
 from __future__ import annotations
@@ -25,8 +26,15 @@ class Orphans:
         self._prefix = f"{MARK}={token}.".encode()
         self._adopted: dict[int, int] = {}
         self._dead_since: dict[int, float] = {}
+        self._seen: dict[int, tuple[int, bytes]] = {}
         self._session = os.getsid(0)
         self.is_supported = _become_subreaper()
+
+    def note(self, pid: int, number: int) -> None:
+        """Remember who descends from a living child: when it is gone, nothing may be left that tells of them."""
+        if self.is_supported:
+            for below in _descendants(pid):
+                self._seen[below] = (number, _began(below))
 
     def find(self, known: Container[int], owner_of_session: Callable[[int], int | None], now: float) -> dict[int, int]:
         """Living adopted processes as pid -> number of the child they descend from; dead ones are reaped."""
@@ -41,6 +49,7 @@ class Orphans:
                 self._adopted[pid] = owner
             elif is_zombie(pid):
                 self._bury(pid, now)
+        self._seen = {pid: seen for pid, seen in self._seen.items() if is_there(pid)} if self._seen else self._seen
         self._reap()
         return dict(self._adopted)
 
@@ -80,7 +89,12 @@ class Orphans:
 
     def _owner(self, pid: int, owner_of_session: Callable[[int], int | None]) -> int | None:
         owner = owner_of_session(_session_of(pid))
-        return self._marked(pid) if owner is None else owner
+        if owner is None:
+            owner = self._marked(pid)
+        if owner is None and pid in self._seen:
+            number, began = self._seen[pid]
+            owner = number if began == _began(pid) else None  # or it is another by now, of the same pid
+        return owner
 
     def _marked(self, pid: int) -> int | None:
         try:
@@ -122,11 +136,37 @@ def is_zombie(pid: int) -> bool:
     return stat.rpartition(b")")[2].split()[0] == b"Z"
 
 
+def _began(pid: int) -> bytes:
+    """When a process was started, which tells it from another of the same pid; nothing for one that is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return b""
+    return stat.rpartition(b")")[2].split()[19]
+
+
+def _descendants(pid: int) -> list[int]:
+    found = [pid]
+    for each in found:  # which grows meanwhile
+        for task in _listed(f"/proc/{each}/task"):
+            try:
+                found.extend(_below(each, task))
+            except OSError:
+                continue
+    return found[1:]
+
+
+def _below(pid: int | str, task: str) -> list[int]:
+    # Plain calls take a third of what a path as an object does, and a worker has a dozen threads to ask for.
+    with open(f"/proc/{pid}/task/{task}/children", "rb", buffering=0) as file:  # noqa: PTH123
+        return list(map(int, file.read().split()))
+
+
 def _children() -> list[int]:
     found: list[int] = []
     for task in _listed("/proc/self/task"):
         try:
-            found.extend(map(int, Path(f"/proc/self/task/{task}/children").read_bytes().split()))
+            found.extend(_below("self", task))
         except FileNotFoundError:
             return _children_by_parent()  # a kernel without that file, or a thread that has just ended
         except OSError:

@@ -61,6 +61,7 @@ class Pool:
         )
         self.expect = self._nursery.expect
         self.has_orphans = self._nursery.has_orphans
+        self.note_brood = self._nursery.note_brood
         self._idle_s = idle_s
         self._apps: dict[str, DeployedApp] = {}
         self._by_key: dict[str, Child] = {}

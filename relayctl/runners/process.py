@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -30,7 +31,7 @@ class Exit:
 class Process:
     """A started child; `channel` is our end of its private socket pair, `exit_fd` is readable once it has ended."""
 
-    __slots__ = ("_is_reaped", "_popen", "channel", "exit_fd", "group", "outputs", "pid", "pipe_size")
+    __slots__ = ("_is_reaped", "_poll", "_popen", "channel", "exit_fd", "group", "outputs", "pid", "pipe_size")
 
     def __init__(
         self,
@@ -87,6 +88,7 @@ class Process:
         self.channel: socket.socket = ours
         self.outputs = reads
         self.pipe_size = pipe_size(reads[0])
+        self._poll = poll_of(reads)
         self.exit_fd = _exit_descriptor(self.pid)
 
     def signal_group(self, number: signal.Signals) -> None:
@@ -127,6 +129,10 @@ class Process:
         except OSError:
             return b""
 
+    def unread(self) -> list[int]:
+        """Which of stdout (0) and stderr (1) have something, or have ended: one question, where two reads cost more."""
+        return [self.outputs.index(fd) for fd, _ in self._poll.poll(0)] if self.outputs else []
+
     def be_born(self, pid: int) -> None:
         """Its pid has been told, where it was not known from the start."""
 
@@ -164,6 +170,14 @@ def _file_with(content: bytes) -> int:
         file.write(content)
         file.seek(0)
         return os.dup(file.fileno())
+
+
+def poll_of(fds: Sequence[int]) -> select.poll:
+    """What waits for these descriptors to be readable."""
+    poll = select.poll()
+    for fd in fds:
+        poll.register(fd, select.POLLIN)
+    return poll
 
 
 def pipe_size(fd: int) -> int:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from relayctl.core.lifecycle import run_variables
-from relayctl.core.occurrence import instant_text
+from relayctl.core.occurrence import instant_text, second_text
 from relayctl.core.trial import Trial
 from relayctl.runners.invocation import Ended, Run
 
@@ -27,7 +27,7 @@ def run_of_trial(trial: Trial, message: str, now: datetime, cap: timedelta) -> R
             handler=contract.handler,
             attempt=1,
             message=message,
-            deadline=instant_text((now + timeout).replace(microsecond=0)),
+            deadline=second_text(now + timeout),
             schedule=None if firing is None else firing.schedule,
             firing=None if firing is None else (firing.id, instant_text(firing.scheduled_at)),
         ),

@@ -172,6 +172,7 @@ const surroundings = {
   listeners: new Map(),
   resources: new Map(),
   identities: '',
+  standing: '',
   descriptors: 0,
   stdin: null,
   runs: 0,
@@ -180,6 +181,7 @@ const surroundings = {
   remember() {
     this.listeners = new Map(process.eventNames().map((event) => [event, process.rawListeners(event)]));
     this.resources = counted(process.getActiveResourcesInfo());
+    this.standing = standing();
   },
 
   enter(variables, event) {
@@ -229,7 +231,7 @@ const surroundings = {
 
   isClean() {
     this.runs += 1;
-    if (identities() !== this.identities) return false;
+    if (identities() !== this.identities || standing() !== this.standing) return false;
     const now = counted(process.getActiveResourcesInfo());
     for (const [kind, count] of now) {
       if (RESTLESS.has(kind) && count > (this.resources.get(kind) ?? 0)) return false;
@@ -254,6 +256,11 @@ function counted(kinds) {
 
 function identities() {
   return [1, 2].map((fd) => fs.fstatSync(fd, { bigint: true })).map((seen) => `${seen.dev}:${seen.ino}`).join(' ');
+}
+
+// What often there is no way back from: priority and owner.
+function standing() {
+  return [os.getPriority(), process.geteuid(), process.getegid()].join(' ');
 }
 
 function openDescriptors() {

@@ -40,6 +40,8 @@ HEAD = struct.Struct(">II")  # length of the head, length of the event
 LENGTH = struct.Struct(">I")
 MAX_REASON = 500
 MAX_TRACEBACK = 16 * 1024
+LARGEST_CODE = 2**31 - 1
+DECODE = json.JSONDecoder().decode
 
 
 class Failure(Exception):
@@ -113,7 +115,7 @@ class Channel:
         body = self.take(head_size + event_size)
         if body is None:
             return None
-        return json.loads(body[:head_size]), body[head_size:]
+        return DECODE(body[:head_size].decode()), body[head_size:]
 
     def send(self, frame: list[Any]) -> None:
         self.send_raw(json.dumps(frame).encode())
@@ -194,18 +196,24 @@ def judge_exit(code: object, surroundings: Surroundings) -> tuple[bool, int | No
     if code is None or code == 0:
         return True, 0, ""
     if isinstance(code, int):
-        return False, int(code), f"exit code {int(code)}"
-    say(str(code), surroundings)
-    return False, 1, f"exit: {first_line(str(code))}"
+        status = int(code) if abs(code) <= LARGEST_CODE else 255  # as an interpreter ends with it
+        return False, status, f"exit code {status}"
+    text = text_of(code)
+    say(text, surroundings)
+    return False, 1, f"exit: {first_line(text)}"
 
 
 def one_line(error: BaseException) -> str:
-    try:
-        text = first_line(str(error))
-    except BaseException:
-        text = "(its text could not be made)"
+    text = first_line(text_of(error))
     kind = type(error).__name__
     return (f"{kind}: {text}" if text else kind)[:MAX_REASON]
+
+
+def text_of(thing: object) -> str:
+    try:
+        return str(thing)
+    except BaseException:
+        return "(its text could not be made)"
 
 
 def first_line(text: str) -> str:
@@ -282,7 +290,10 @@ def serve(channel: Channel, surroundings: Surroundings, *, is_single_use: bool) 
         if os.getpid() != surroundings.pid:  # a fork of this process that came back from the handler
             os._exit(0 if succeeded else 1)
         if is_single_use:
-            channel.send(["end", sequence, succeeded, code, reason, False])
+            has_left_some = has_children()
+            channel.send(["end", sequence, succeeded, code, reason, not has_left_some])
+            if has_left_some:
+                channel.read()  # until the worker has seen them: without their parent they may be nobody's
             return
         if surroundings.restore() and succeeded and code is None:
             channel.send_raw(b'["end",%d,true,null,"",true]' % sequence)
@@ -302,7 +313,7 @@ def become_fork(arguments: list[str], channel: Channel, surroundings: Surroundin
         reason = relay_zygote.obstacle(before, has_children())
         if reason:
             flush(surroundings)
-            surroundings.put_back()
+            surroundings.restore()
             channel.send(["unshared", reason])
             os.set_inheritable(channel.socket.fileno(), True)
             again = [*arguments[:4], "--fork-first", *names]

@@ -33,6 +33,17 @@ RESET_SIGNALS = (
     signal.SIGTSTP,
 )
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+IDLE = (0.0, 0.0)
+LIMITS = (
+    resource.RLIMIT_AS,
+    resource.RLIMIT_CORE,
+    resource.RLIMIT_CPU,
+    resource.RLIMIT_DATA,
+    resource.RLIMIT_FSIZE,
+    resource.RLIMIT_NOFILE,
+    resource.RLIMIT_NPROC,
+    resource.RLIMIT_STACK,
+)
 
 
 class Standard:
@@ -141,6 +152,25 @@ class Environment:
                 self.environb[name] = value
 
 
+class Standing:
+    """What the kernel grants this process: limits, priority, owner. Often there is no way back, and then it may go."""
+
+    def __init__(self) -> None:
+        self.limits = limits()
+        self.priority = priority()
+        self.owner = owner()
+
+    def put_back(self) -> None:
+        """Raises OSError or ValueError for what this process may not do."""
+        if limits() != self.limits:
+            for number, limit in self.limits:
+                resource.setrlimit(number, limit)
+        if priority() != self.priority:
+            os.setpriority(os.PRIO_PROCESS, 0, self.priority)
+        if owner() != self.owner:
+            raise PermissionError
+
+
 class Surroundings:
     """What a handler may change of its process and the next one must not see."""
 
@@ -164,7 +194,8 @@ class Surroundings:
 
     def remember(self) -> None:
         """Taken after the app's modules were imported: what they set up for good is theirs to keep."""
-        self.handlers = [(int(number), disposition(number)) for number in RESET_SIGNALS]
+        self.standing = Standing()
+        self.handlers = [(number, disposition(number)) for number in NUMBERS]
         self.mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
         self.locale = locale_now()
         self.descriptors = open_descriptors()
@@ -192,12 +223,13 @@ class Surroundings:
         if os.getcwd() != self.directory:
             os.chdir(self.directory)
         for timer in TIMERS:
-            signal.setitimer(timer, 0)
+            if signal.getitimer(timer) != IDLE:
+                signal.setitimer(timer, 0)
         for number, handler in self.handlers:
             if disposition(number) != handler:
                 signal.signal(number, handler)
         signal.set_wakeup_fd(-1)
-        signal.pthread_sigmask(signal.SIG_SETMASK, self.mask)
+        set_mask(SIG_SETMASK, self.mask)
         if sys.getrecursionlimit() != self.recursion:
             sys.setrecursionlimit(self.recursion)
         if locale_now() != self.locale:
@@ -205,6 +237,7 @@ class Surroundings:
 
             locale.setlocale(locale.LC_ALL, self.locale or "C")
         sys.stdout, sys.stderr = self.out, self.err
+        self.standing.put_back()  # last, since it may be refused
 
     def is_clean(self) -> bool:
         self.runs += 1
@@ -219,14 +252,28 @@ class Surroundings:
         return not has_children()
 
 
-disposition: Any = getattr(sys.modules.get("_signal"), "getsignal", signal.getsignal)
-"""The C function where it can be had: signal.getsignal makes an enum of every answer."""
+plain: Any = sys.modules.get("_signal", signal)
+"""The C functions where they can be had: those of `signal` make an enum of every answer."""
+disposition, set_mask = plain.getsignal, plain.pthread_sigmask
+SIG_SETMASK, NUMBERS = int(signal.SIG_SETMASK), tuple(map(int, RESET_SIGNALS))
 
 
 def children_waited_for() -> tuple[int, int]:
     """Changes whenever a child process has been waited for."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return (usage.ru_minflt, usage.ru_maxrss)
+
+
+def limits() -> list[tuple[int, tuple[int, int]]]:
+    return [(number, resource.getrlimit(number)) for number in LIMITS]
+
+
+def priority() -> int:
+    return os.getpriority(os.PRIO_PROCESS, 0)
+
+
+def owner() -> tuple[int, int]:
+    return (os.geteuid(), os.getegid())
 
 
 def identity(fd: int) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from relayctl.core.duration import format_duration
-from relayctl.errors import FileFailure
+from relayctl.errors import FileFailure, os_reason
 from relayctl.runners.environments.credentials import Blackout
 from relayctl.runners.environments.diagnosis import last_of, reason_of
 from relayctl.runners.environments.installers import NoInstaller, commands_for
@@ -100,4 +100,4 @@ def _fill(site: Site, recipe: Recipe, token: str, bounds: Bounds) -> Environment
 
 def _of_disk(error: OSError) -> str:
     place = f" ({error.filename})" if error.filename else ""
-    return f"{(error.strerror or str(error)).lower()}{place}"[:_LONGEST]
+    return f"{os_reason(error)}{place}"[:_LONGEST]

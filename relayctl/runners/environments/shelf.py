@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from relayctl.host.lock import FileLock
+from relayctl.host.wholefile import write_whole
 from relayctl.runners.environments.environment import Environment
 from relayctl.runners.environments.recipe import Kind
 
@@ -124,13 +125,8 @@ class Shelf:
         # A file that was renamed must not outlive a power failure which its neighbours did not.
         os.sync()
         directory = self._root / recipe.key
-        draft = directory / f"{_READY}.draft"
         document = {"v": FORMAT_VERSION, "kind": recipe.kind.value, "interpreter": str(recipe.interpreter)}
-        with draft.open("w") as file:
-            json.dump(document, file)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(directory / _READY)
+        write_whole(directory / _READY, json.dumps(document).encode(), is_synced=True)
 
     def discard(self, key: str) -> None:
         """A build came to nothing. For the holder of the lock."""
@@ -151,9 +147,7 @@ class Shelf:
         if self.remembered(app) != key:
             file = self._root / _APPS / app
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            draft = file.with_name(f".{app}.{os.getpid()}")
-            draft.write_text(f"{key}\n")
-            draft.replace(file)
+            write_whole(file, f"{key}\n".encode())
 
     def remembered(self, app: str) -> str | None:
         """With which environment an app went live last, in any worker here; None where that is not known."""

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from runner_stage import Stage, is_alive, open_descriptors, zoo_build
 
+from relayctl.core.model import Isolation
 from relayctl.runners.invocation import Outcome
 
 LOADED = ("animals.noop",)
@@ -28,6 +29,21 @@ def test_timeout(make_stage: Callable[..., Stage], handler: str) -> None:
     assert 0.5 <= ended.duration_s < 3
     assert ("cleaned up" in stage.texts()) is (handler == "polite")
     assert stage.one("animals.noop").outcome is Outcome.SUCCEEDED
+
+
+@pytest.mark.parametrize("isolation", Isolation)
+@pytest.mark.parametrize("timeout_s", [0.5, 20.0])
+def test_what_neither_session_nor_environment_tells_of_goes_too(
+    make_stage: Callable[..., Stage], isolation: Isolation, timeout_s: float
+) -> None:
+    stage = make_stage(zoo_build(isolation=isolation, handlers=LOADED), grace_s=0.2)
+    stage.ready()
+    event = b'{"s": %d}' % (100 if timeout_s < 1 else 0)
+    ended = stage.one("animals.disown", event=event, timeout_s=timeout_s)
+    assert ended.outcome is (Outcome.TIMEOUT if timeout_s < 1 else Outcome.SUCCEEDED)
+    pids = [int(pid) for pid in ended.output_tail.split()]
+    assert len(pids) == 2
+    stage.until(lambda: not any(map(is_alive, pids)), within=5)
 
 
 def test_a_slot_is_free_only_when_its_process_is_gone(make_stage: Callable[..., Stage]) -> None:

@@ -145,6 +145,9 @@ def test_what_a_handler_leaves_running_costs_the_child(make_stage: Callable[...,
     for handler in ("count", "count", "leave_timer", "count"):
         assert stage.one(f"beasts.{handler}").outcome is Outcome.SUCCEEDED
     assert stage.texts() == ["1", "2", "1"]
+    for handler in ("priority", "be_nice", "priority"):
+        stage.one(f"beasts.{handler}")
+    assert stage.texts()[3] == stage.texts()[4]
     daemon = stage.one("beasts.detach")
     stage.until(lambda: not is_alive(int(daemon.output_tail)))
 

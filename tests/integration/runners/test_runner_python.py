@@ -48,6 +48,7 @@ EVENT = b'{"n":3,"text":"caf\xc3\xa9"}'
         ("close_stdout", []),
         ("close_stdout_object", []),
         ("huge_value", []),
+        ("leave_from_thread", []),
     ],
 )
 def test_succeeds_and_the_next_run_does_too(stage: Stage, handler: str, printed: list[str]) -> None:
@@ -64,6 +65,7 @@ def test_succeeds_and_the_next_run_does_too(stage: Stage, handler: str, printed:
         ("animals.raises_nasty", "Nasty: (its text could not be made)"),
         ("animals.interrupt", "KeyboardInterrupt"),
         ("animals.recursion", "RecursionError: maximum recursion depth exceeded"),
+        ("animals.leave_unspeakably", "exit: (its text could not be made)"),
         ("animals.two", "animals.two wants 2 arguments; a handler takes the event, or nothing"),
         ("animals.generator", "animals.generator is a generator function, so calling it would run nothing"),
         ("animals.number", "animals.number is of type int, not a function"),
@@ -104,6 +106,7 @@ def test_traceback_starts_in_the_handler_and_is_bounded(stage: Stage) -> None:
         ("0", Outcome.SUCCEEDED, 0, ""),
         ("3", Outcome.FAILED, 3, "exit code 3"),
         ('"no luck"', Outcome.FAILED, 1, "exit: no luck"),
+        ("1" + 50 * "0", Outcome.FAILED, 255, "exit code 255"),
     ],
 )
 def test_system_exit(stage: Stage, code: str, outcome: Outcome, exit_code: int, reason: str) -> None:
@@ -148,6 +151,17 @@ def test_what_a_handler_changes_is_put_back(stage: Stage) -> None:
     assert after == before
     assert before["cwd"] == before["path0"] == str(ZOO)
     assert before["pid"] == before["group"] == before["session"]
+
+
+@pytest.mark.parametrize(
+    ("handler", "event"), [("lower_limits", b"{}"), ("give_up", b"{}"), ("give_up", b'{"owner": true}')]
+)
+def test_no_right_that_a_handler_gives_up_is_missed_by_the_next(stage: Stage, handler: str, event: bytes) -> None:
+    stage.one("animals.rights")
+    assert stage.one(f"animals.{handler}", event=event).outcome is Outcome.SUCCEEDED
+    assert stage.one("animals.rights").outcome is Outcome.SUCCEEDED
+    before, after = stage.texts()
+    assert after == before
 
 
 def test_environment_is_built(make_stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import ctypes
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -257,6 +258,14 @@ def breed(event):
         time.sleep(100)
 
 
+def disown(event):
+    """Two processes that have neither this one's session nor any variable."""
+    command = "sleep 300 & echo $$ $!; exec sleep 300"
+    shell = subprocess.Popen(["/bin/sh", "-c", command], env={}, start_new_session=True, stdout=subprocess.PIPE)
+    print(shell.stdout.readline().decode(), flush=True)
+    time.sleep(event["s"])
+
+
 def detach(event):
     """A daemon by the book: two forks and a session of its own; it keeps the pipes."""
     read, write = os.pipe()
@@ -316,6 +325,39 @@ def mess_up(event):
     sys.stdin = None
     sys.stdout = None
     os.set_blocking(1, False)
+
+
+def lower_limits(event):
+    for number in (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_CPU):
+        resource.setrlimit(number, (20, resource.getrlimit(number)[1]))
+
+
+def give_up(event):
+    """Rights that only some processes can take again."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (30, 30))
+    os.nice(3)
+    if os.geteuid() == 0 and event.get("owner"):
+        os.seteuid(65534)
+
+
+def rights(event):
+    limits = [resource.getrlimit(n) for n in (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_CPU)]
+    print(limits, os.getpriority(os.PRIO_PROCESS, 0), os.geteuid())
+
+
+class Unspeakable:
+    def __str__(self):
+        raise KeyboardInterrupt
+
+
+def leave_unspeakably(event):
+    sys.exit(Unspeakable())
+
+
+def leave_from_thread(event):
+    thread = threading.Thread(target=sys.exit, args=(3,))
+    thread.start()
+    thread.join()
 
 
 def look_around(event):

@@ -32,6 +32,8 @@ exports.mess_up = () => {
   process.stdout.write = () => true;
   console.log('lost');
 };
+exports.be_nice = () => require('node:os').setPriority(3);
+exports.priority = () => console.log(require('node:os').getPriority());
 exports.close_stdin = () => fs.closeSync(0);
 exports.close_stdout = () => fs.closeSync(1);
 exports.print_after_close = () => { fs.closeSync(1); console.log('lost'); };
