@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from relayctl.core.diff import is_mass_removal
 from relayctl.core.facts import Emit, RemovalHeld
+from relayctl.core.removal import is_mass_removal
 
 if TYPE_CHECKING:
     from relayctl.store.fleet import Fleet

@@ -14,6 +14,7 @@ from relayctl.core.facts import ControlUsed, Emit
 from relayctl.core.health import HealthReport, State
 from relayctl.errors import RequestRejected, UsageError
 from relayctl.host.http import HttpServer, Request, Response, Route
+from relayctl.host.requests import asker
 from relayctl.host.socket import MAX_REQUEST_BYTES, ControlSocket
 from relayctl.worker.webhook import PATH as HOOK_PATH
 
@@ -115,7 +116,10 @@ class Control:
         reconciler = self._worker.reconciler
         self._emit(
             ControlUsed(
-                action="reconcile", target="the apps", reason=f"removals of {accepted} accepted" if accepted else ""
+                action="reconcile",
+                target="the apps",
+                by=asker(request),
+                reason=f"removals of {accepted} accepted" if accepted else "",
             )
         )
         return {
@@ -125,7 +129,8 @@ class Control:
             "replicated": replicated,
             "held": "" if accepted else self._worker.held_removal,
             "broken": list(reconciler.broken_names),
-            "source_lost": reconciler.is_source_lost,
+            "source_lost": reconciler.is_source_lost and not self._worker.source.awaits,
+            "awaits": self._worker.source.awaits,
             "busy": self._worker.source.busy,
         }
 

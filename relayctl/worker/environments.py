@@ -21,9 +21,9 @@ from relayctl.core.facts import (
     EnvironmentRemoved,
     LoopFailed,
 )
-from relayctl.core.occurrence import instant_text
+from relayctl.core.occurrence import second_text
 from relayctl.core.unbuilt import UnbuiltApp
-from relayctl.errors import FileFailure
+from relayctl.errors import FileFailure, os_reason
 from relayctl.runners.environ import MARK
 from relayctl.runners.environments.building import BuildFailed, Site, build
 from relayctl.runners.environments.interpreters import Interpreters
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from relayctl.host.clock import Clock
     from relayctl.runners.environments.environment import Environment
     from relayctl.worker.options import Building, Options
+    from relayctl.worker.parts import Parts
     from relayctl.worker.snapshot import LiveApp
     from relayctl.worker.supplier import Supplier
-    from relayctl.worker.worker import Worker
 
 MOST_BUILDING = 3
 """Builds at one time: one that hangs must not keep all others waiting, and too many would take the machine."""
@@ -195,7 +195,7 @@ class Environments:
         return found, None if found is not None else recipe
 
     def _not_read(self, item: LiveApp, error: OSError | FileFailure) -> UnbuiltApp:
-        words = error.message if isinstance(error, FileFailure) else (error.strerror or str(error)).lower()
+        words = error.message if isinstance(error, FileFailure) else os_reason(error)
         name, kind = item.app.name, kind_of(item.app.runtime or "", item.directory)
         known = self._unreadable.get(name)
         if known is not None and known.reason == words:
@@ -368,7 +368,7 @@ class Environments:
         )
 
     def _now_text(self) -> str:
-        return instant_text(self._clock.now().replace(microsecond=0))
+        return second_text(self._clock.now())
 
     # Clearing up
 
@@ -404,7 +404,7 @@ class Environments:
 
 
 def supplied(
-    worker: Worker, in_use: Callable[[], Collection[Path] | None], options: Options, clock: Clock, emit: Emit
+    parts: Parts, in_use: Callable[[], Collection[Path] | None], options: Options, clock: Clock, emit: Emit
 ) -> Supplier:
     """What a worker asks for environments, as its options say."""
     if options.building is None:
@@ -412,7 +412,7 @@ def supplied(
     return Environments(
         options.building,
         base_environ=options.base_environ,
-        hint=lambda apps: worker.reconciler.hint(apps),  # noqa: PLW0108 - it is made later
+        hint=lambda apps: parts.reconciler.hint(apps),  # noqa: PLW0108 - it is made later
         in_use=in_use,
         clock=clock,
         emit=emit,

@@ -6,6 +6,7 @@ It makes them and fetches once where there is nothing to start with; what is see
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from relayctl.core.facts import Emit, LoopFailed
 from relayctl.errors import SourceUnavailable, UnknownTarget, UsageError
 from relayctl.settings import Origin, own_environ
 from relayctl.sources.directory import DirectorySource
+from relayctl.sources.places import Place
 from relayctl.sources.puller import LONGEST_PAUSE_S, Puller
 from relayctl.sources.watch import DirectoryWatch
 
@@ -126,10 +128,20 @@ def _git_feed(
     identity = "\0".join((settings.git, settings.git_ref, settings.git_path))
     folder: Path = state.path / "git" / digest_of(identity.encode())[:16]
     git, interval = GitCommand(own_environ()), settings.git_interval
-    source = GitSource(place, folder, git, clock, emit, interval=interval, only=wish.only)
-    return _pulled_feed(source, wish, clock, is_asked, _Rhythm(
-        interval=interval, first_s=source.first_s, has_news=source.has_news,
-    ))  # fmt: skip
+    with ExitStack() as stack:
+        stack.callback(_followed(folder, clock).close)
+        source = GitSource(place, folder, git, clock, emit, interval=interval, only=wish.only)
+        feed = _pulled_feed(source, wish, clock, is_asked, _Rhythm(
+            interval=interval, first_s=source.first_s, has_news=source.has_news,
+        ))  # fmt: skip
+        return replace(feed, close=stack.pop_all().close)
+
+
+def _followed(folder: Path, clock: Clock) -> Place:
+    """This folder in use, and without those beside it that nobody follows any more."""
+    place = Place(folder, clock)
+    place.sweep()
+    return place
 
 
 def open_releases(
@@ -148,18 +160,17 @@ def open_releases(
     from relayctl.store.keys import Keys
     from relayctl.store.releases import Releases
 
-    client = connect(target, client_name="relayctl-releases")
-    releases = Releases(client, Keys(settings.namespace))
     folder = state.path / "releases" / settings.namespace
     limit = settings.max_bundle_bytes
-    source = ReleaseSource(releases, settings.namespace, folder, clock, emit, max_bytes=limit, only=wish.only)
-    try:
+    with ExitStack() as stack:
+        stack.callback(_followed(folder, clock).close)
+        client = connect(target, client_name="relayctl-releases")
+        stack.callback(client.close)
+        releases = Releases(client, Keys(settings.namespace))
+        source = ReleaseSource(releases, settings.namespace, folder, clock, emit, max_bytes=limit, only=wish.only)
         rhythm = _Rhythm(interval=_RELEASE_POLL, longest_s=_RELEASE_POLL.total_seconds() * 5)
         feed = _pulled_feed(source, wish, clock, is_asked, rhythm)
-    except BaseException:
-        client.close()
-        raise
-    return replace(feed, close=client.close)
+        return replace(feed, close=stack.pop_all().close)
 
 
 def _pulled_feed(

@@ -14,7 +14,7 @@ from relayctl.core.facts import ControlUsed, Emit, InvokeEnded
 from relayctl.core.occurrence import from_epoch
 from relayctl.core.trial import Trial, is_event, trial_names, trial_of
 from relayctl.errors import RequestRejected
-from relayctl.host.requests import Result
+from relayctl.host.requests import Result, asker
 from relayctl.runners.invocation import Ended, Outcome
 from relayctl.runners.trialrun import run_of_trial, trial_document
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from relayctl.worker.worker import Worker
 
 _MOST_NAMED = 200
-_LONGEST_NAME = 256
 _ESCAPED = 3
 _FRAME_BYTES = 4096
 
@@ -53,7 +52,7 @@ class Invoker:
         message = f"invoke-{self._worker.token}-{next(self._numbers)}"
         run = run_of_trial(trial, message, self._clock.now(), self._cap)
         guest = self._worker.executor.guests.submit(run, self._reporter(trial, message))
-        self._emit(ControlUsed(action="invoke", target=run.label, by=str(request.get("by") or "")[:_LONGEST_NAME]))
+        self._emit(ControlUsed(action="invoke", target=run.label, by=asker(request)))
         return guest
 
     def _trial(self, request: Document) -> Trial:

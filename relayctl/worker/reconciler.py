@@ -7,21 +7,22 @@ that was not edited is touched. What the registry makes of it is the registrar's
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from relayctl.core.diff import is_mass_removal
-from relayctl.core.facts import Emit, LoopFailed, RemovalHeld, StateLost
-from relayctl.errors import BrokerError, ModeConflict
+from relayctl.core.facts import Emit, LoopFailed, StateLost
+from relayctl.errors import BrokerError, BrokerUnavailable, ModeConflict
 from relayctl.host.cycle.loop import evenly, jittered
 from relayctl.store.definitions import Mode
 from relayctl.store.fleet import Holdings
 from relayctl.worker.burial import Burial
 from relayctl.worker.elsewhere import Elsewhere
+from relayctl.worker.hints import Hints
+from relayctl.worker.knowntree import KnownTree
+from relayctl.worker.removalguard import RemovalGuard, names_of
 from relayctl.worker.reported import Reported
 from relayctl.worker.revival import Revival
 from relayctl.worker.snapshot import Changes, LiveApp, Snapshot
@@ -29,13 +30,11 @@ from relayctl.worker.supplier import AsTheyAre
 from relayctl.worker.treenews import TreeNews, schedules_of
 
 if TYPE_CHECKING:
-    from relayctl.core.problem import Problem
     from relayctl.core.running import BrokenApp
     from relayctl.host.clock import Clock
     from relayctl.sources.lastgood import LastGood
     from relayctl.sources.source import Source, View
     from relayctl.store.fleet import Fleet, Pulse
-    from relayctl.templates.load import Loaded
     from relayctl.worker.agenda import Name
     from relayctl.worker.binding import Binding
     from relayctl.worker.keeper import Keeper
@@ -78,9 +77,11 @@ class Reconciler:
         environments: Supplier | None = None,
         builds: Callable[[], Collection[Path] | None] = frozenset,
         binding: Binding | None = None,
+        on_housekeeping: Callable[[], None] = lambda: None,
     ) -> None:
         """`swap` puts a snapshot in force, `announce` makes the heartbeat say what is held now, `keeper` remembers what
-        a new broker must hear first, `last_good` what runs beside a tree that cannot be read, `builds` what runs."""
+        a new broker must hear first, `last_good` what runs beside a tree that cannot be read, `builds` what runs.
+        `on_housekeeping` is what else is looked at every few seconds by a loop that may wait for a disk."""
         self._keeper = keeper
         self._source = source
         self._registrar = registrar
@@ -93,23 +94,19 @@ class Reconciler:
         self._emit = emit
         self._builds = builds
         self._binding = binding
+        self._on_housekeeping = on_housekeeping
         self._environments = environments or AsTheyAre()
         self._news = TreeNews(source.label, clock, emit)
         self._revival = Revival(last_good, source)
         self.elsewhere = Elsewhere(source)
-        self._wake = threading.Event()
-        self._hints: set[str] | None = set()
-        self._superseded: set[Name] = set()
+        self._hints = Hints()
         self._refused = ""
-        self._hints_lock = threading.Lock()
         self._snapshot = Snapshot()
-        self._loaded: dict[str, tuple[str, Loaded]] = {}
-        self._misfits: dict[str, Problem] = {}
+        self._tree = KnownTree(source)
+        self._guard = RemovalGuard(registrar, fleet, emit)
         self._revision = ""
         self._changed_at = 0.0
-        self._held = ""
         self._is_first = True
-        self._is_emptied = False
         self._is_pending = False
         self._is_registered = True
         self._removed: set[str] = set()
@@ -133,14 +130,9 @@ class Reconciler:
         return self._revision
 
     @property
-    def broken(self) -> dict[str, Loaded]:
-        """The apps whose newest files have errors."""
-        return {name: loaded for name, (_, loaded) in self._loaded.items() if loaded.app is None}
-
-    @property
     def _unclear(self) -> set[str]:
         """The apps of whose newest version nothing can be done yet, so that it is no evidence against another."""
-        return self.broken.keys() | self._misfits.keys() | self.unbuilt
+        return self._tree.broken.keys() | self._tree.misfits.keys() | self.unbuilt
 
     @property
     def is_source_lost(self) -> bool:
@@ -156,7 +148,7 @@ class Reconciler:
     @property
     def held_removal(self) -> str:
         """The revision whose removals wait for consent, or empty."""
-        return self._held or self._burial.held
+        return self._guard.held or self._burial.held
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -173,25 +165,18 @@ class Reconciler:
 
     def hint(self, touched: Collection[str] | None) -> None:
         """Something changed in these apps, or anywhere (None): look soon."""
-        with self._hints_lock:
-            if touched is None or self._hints is None:
-                self._hints = None
-            else:
-                self._hints |= set(touched)
-        self._wake.set()
+        self._hints.touched(touched)
 
     def on_pulse(self, pulse: Pulse) -> None:
         """Hear a heartbeat's answer; cheap, since the tick loop calls it."""
         before, self._pulse = self._pulse, pulse
         is_news = before is None or (before.definitions_seq, before.epoch) != (pulse.definitions_seq, pulse.epoch)
         if is_news or not self._is_registered:
-            self._wake.set()
+            self._hints.ring()
 
     def refresh(self, names: Collection[Name]) -> None:
         """The registry knows another definition of these schedules: ask it soon."""
-        with self._hints_lock:
-            self._superseded |= set(names)
-        self._wake.set()
+        self._hints.superseded(names)
 
     def run(self, stop: threading.Event) -> None:
         """Come round until `stop` is set; whoever sets it also calls `wake`."""
@@ -206,15 +191,12 @@ class Reconciler:
                     self._tell_refused(error.message)
             except Exception as error:  # noqa: BLE001  a bad file must not end reconciling
                 self._emit(LoopFailed(loop="reconciler", reason=f"{type(error).__name__}: {error}"))
-                with self._hints_lock:
-                    # What the failed pass was to look at is not known any more.
-                    self._hints = None
-            self._clock.wait(self._wake, wait_s)
-            self._wake.clear()
+                self._hints.lose_track()
+            self._hints.wait(self._clock, wait_s)
 
     def wake(self) -> None:
         """Make the loop come round now."""
-        self._wake.set()
+        self._hints.ring()
 
     def _tell_refused(self, reason: str) -> None:
         if reason != self._refused:
@@ -227,7 +209,7 @@ class Reconciler:
         epoch = None if self._pulse is None else self._pulse.epoch
         if self._keeper is not None and self._keeper.is_restoring(epoch, now):
             return _RESTORE_POLL_S
-        touched = self._take_hints()
+        touched = self._hints.take_touched()
         is_due = now >= self._look_at
         if is_due or touched is None or touched or self._is_pending or not self._is_registered:
             self._look(None if is_due or touched is None else touched, now)
@@ -241,16 +223,12 @@ class Reconciler:
         self._keep_house(now)
         self._refused = ""
         self.drift = len(self._registrar.behind)
-        self.broken_apps = self._news.records(self.broken.keys() | self._misfits.keys())
-        self.broken_names = tuple(sorted(self.broken))
+        broken = self._tree.broken.keys()
+        self.broken_apps = self._news.records(broken | self._tree.misfits.keys())
+        self.broken_names = tuple(sorted(broken))
         self.last_pass_at = self._clock.monotonic()
         wait = min(self._look_at, self._house_at) - self._clock.monotonic()
         return max(0.0, min(wait, 0.25) if self._is_pending else wait)
-
-    def _take_hints(self) -> set[str] | None:
-        with self._hints_lock:
-            hints, self._hints = self._hints, set()
-        return hints
 
     def _plan_look(self, now: float) -> None:
         if self._resync is None:
@@ -265,7 +243,7 @@ class Reconciler:
         self.elsewhere.look()
         trouble = view.trouble or self._emptied(view)
         if trouble:
-            self._go_on_without(trouble)
+            self._go_on_without(trouble, is_awaited=view.is_awaited)
             return
         if view.stale is None:
             self._news.back()
@@ -274,101 +252,49 @@ class Reconciler:
         if view.revision != self._revision:
             self._revision, self._changed_at = view.revision, now
         is_quiet = self._is_first or view.is_settled or (now - self._changed_at >= QUIET_S and not view.is_busy)
-        self._misfits = self._misfits_of(view)
-        self._load(view)
+        self._tree.look(view)
         self._apply(view, is_quiet)
         self._is_first = False
 
     def _emptied(self, view: View) -> str:
-        """Why a tree that can be read counts as lost: from the start it has nothing of what ran; empty if it does not.
+        is_bare = not view.apps and not self._tree.misfits_of(view)
+        trouble = self._guard.emptied(
+            view.revision, is_bare=is_bare, has_more_kept=lambda: self._is_first and self._revival.is_any
+        )
+        if trouble:
+            self._revision = view.revision
+        return trouble
 
-        A mount that comes up late looks like this, and so does an intended end, which waits for consent.
-        """
-        was_emptied, self._is_emptied = self._is_emptied, False
-        if view.apps or self._misfits_of(view) or not (was_emptied or (self._is_first and self._revival.is_any)):
-            return ""
-        if was_emptied and self._fleet.has_consent(view.revision):
-            return ""
-        self._is_emptied = True
-        self._revision = self._held = view.revision
-        return f"it has none of the apps that ran; if intended: relayctl reconcile --accept-removals {view.revision}"
-
-    def _go_on_without(self, trouble: str) -> None:
+    def _go_on_without(self, trouble: str, *, is_awaited: bool) -> None:
         """The tree cannot be read: what is live stays, and at a start what was kept becomes live."""
         live = dict(self._snapshot.live)
         revived = self._environments.revive(self._revival.everything()) if self._is_first else {}
         following = {**revived, **live}
-        self._news.lost(trouble, running=len(following), is_last_good=bool(revived))
+        if is_awaited and not following:
+            self._news.awaited()
+        else:
+            self._news.lost(trouble, running=len(following), is_last_good=bool(revived))
         # What the first readable look lacks, of what runs by then, may be on its way.
         self._is_first = self._is_first and not following
         self._put_in_force(live, following)
 
-    def _misfits_of(self, view: View) -> dict[str, Problem]:
-        """Directories that are meant to be apps and cannot be read as such: their absence removes nothing."""
-        found: dict[str, Problem] = {}
-        for problem in view.problems:
-            place = Path(problem.place.file)
-            if problem.is_error and place.is_relative_to(self._source.root):
-                found.setdefault(place.relative_to(self._source.root).parts[0], problem)
-        return found
-
-    def _load(self, view: View) -> None:
-        for name, sighting in view.apps.items():
-            known = self._loaded.get(name)
-            if known is None or known[0] != sighting.digest:
-                self._loaded[name] = (sighting.digest, self._source.load(name))
-        for name in self._loaded.keys() - view.apps.keys():
-            del self._loaded[name]
-
     def _apply(self, view: View, is_quiet: bool) -> None:
         live = dict(self._snapshot.live)
-        wanted = {
-            name: LiveApp(
-                app=loaded.app,
-                revision=digest,
-                template=loaded.template_digest,
-                directory=view.apps[name].directory,
-                place=view.apps[name].place,
-            )
-            for name, (digest, loaded) in self._loaded.items()
-            if loaded.app is not None
-        }
-        wanted, self.unbuilt = self._environments.provide(wanted)
+        wanted, self.unbuilt = self._environments.provide(self._tree.runnable(view))
         unclear = self._unclear
         kept = live.keys() - wanted.keys() if not is_quiet else live.keys() & unclear
         revived = self._environments.revive(self._revival.of(unclear - live.keys() - wanted.keys()))
         following = {**{name: live[name] for name in kept}, **revived, **wanted}
-        following = following if view.is_agreed else self._guarded(live, following, view.revision)
+        following = following if view.is_agreed else self._guard.guarded(live, following, view.revision)
         self._unread = frozenset(unclear - following.keys())
         self._is_pending = not is_quiet and bool(unclear | (live.keys() - wanted.keys()))
         if is_quiet:
-            broken = {name: self._loaded[name] for name in self.broken}
-            others = len(self._loaded) - len(broken)
-            self._news.broken(self._misfits, broken, others=others, in_force=following.keys())
+            broken = self._tree.broken
+            others = len(self._tree.names) - len(broken)
+            self._news.broken(self._tree.misfits, broken, others=others, in_force=following.keys())
         self._put_in_force(live, following)
         if is_quiet:
             self._news.forget_all_but(unclear)
-
-    def _guarded(self, live: dict[str, LiveApp], following: dict[str, LiveApp], revision: str) -> dict[str, LiveApp]:
-        """`following` without its removals, where these are too many to be meant and nobody has consented."""
-        before, after = _names(live), _names(following)
-        removed = len(before - after)
-        if removed:
-            with suppress(BrokerError):
-                # What goes on under another name is not removed.
-                removed -= len(
-                    set(self._registrar.renames.pairs(schedules_of(following), before, ()).values()) & (before - after)
-                )
-        is_emptied = bool(live) and not following
-        is_large = is_mass_removal(removed, len(before))
-        if not (is_emptied or is_large) or self._fleet.has_consent(revision):
-            self._held = ""
-            return following
-        if self._held != revision:
-            self._held = revision
-            self._emit(RemovalHeld(revision=revision, removed=removed, total=len(before)))
-        losing = {name for name in live if _names({name: live[name]}) - after or name not in following}
-        return {**following, **{name: live[name] for name in losing}}
 
     def _in_use(self) -> set[Path] | None:
         builds = self._builds()
@@ -377,13 +303,14 @@ class Reconciler:
     def _put_in_force(self, live: dict[str, LiveApp], following: dict[str, LiveApp]) -> None:
         deployed = {name: item for name, item in following.items() if live.get(name) != item}
         removed = frozenset(live.keys() - following.keys())
-        ended = _names(live) - _names(following)
+        ended = names_of(live) - names_of(following)
         if deployed or removed:
             self._snapshot = Snapshot(following, self._snapshot.seq + 1)
             self._swap(self._snapshot, Changes(deployed=deployed, removed=removed, ended=frozenset(ended)))
         self.has_looked = True
-        self._news.changed(live, following, deployed.keys(), self._loaded.keys() - self.broken.keys() - self.unbuilt)
-        self._note(deployed.keys())
+        self._news.changed(live, following, deployed.keys(), self._tree.names - self._tree.broken.keys() - self.unbuilt)
+        for loaded in self._tree.went_live(deployed.keys() - self.unbuilt):
+            self._revival.note(loaded)
         self._removed = (self._removed | removed) - following.keys()
         if deployed or removed or not self._is_registered:
             self._is_registered = False
@@ -396,12 +323,6 @@ class Reconciler:
         self._revival.forget(self._removed)
         self._removed = set()
 
-    def _note(self, deployed: Collection[str]) -> None:
-        for name in (self._loaded.keys() - self.unbuilt).intersection(deployed):
-            digest, loaded = self._loaded[name]
-            self._revival.note(loaded)
-            self._loaded[name] = (digest, replace(loaded, text=b""))
-
     def _forget_vanished(self, now: float) -> None:
         """What is kept of apps that left while no worker looked, once their schedules have been let go too."""
         if (
@@ -413,13 +334,13 @@ class Reconciler:
             or self._is_first
         ):
             return
-        known = self._loaded.keys() | self._misfits.keys() | self._snapshot.live.keys()
+        known = self._tree.known | self._snapshot.live.keys()
         self._revival.forget_others(known | {app for app, _ in self._registrar.orphans()})
 
     def _register(self) -> None:
         schedules = schedules_of(self._snapshot.live)
         mode = Mode.START if self.holdings_seq == 0 else Mode.EDIT
-        known = self._loaded.keys() | self._misfits.keys()
+        known = self._tree.known
         leaving = {name for name in schedules if name[0] not in known} if self._is_pending else set()
         self._registrar.rename(schedules, mode, leaving)
         self._registrar.withdraw(self._registrar.hashes.keys() - schedules.keys())
@@ -455,22 +376,15 @@ class Reconciler:
             self._registrar.renames.put_home()
             self._registrar.close_gaps()
             self._registrar.tell_acts()
-        with self._hints_lock:
-            superseded, self._superseded = self._superseded, set()
-        if superseded and self._keeper is not None and not self._keeper.is_same():
-            # A server that has just lost everything is told first what it was; the next heartbeat brings that about,
-            # and wakes this loop.
-            with self._hints_lock:
-                self._superseded |= superseded
+        if not self._ask_superseded():
             self._house_at = now + HOUSEKEEPING_S
             return
-        if superseded:
-            self._registrar.refresh(superseded, is_disputed=True)
         if now < self._house_at:
             return
         self._house_at = now + HOUSEKEEPING_S
+        self._on_housekeeping()
         self._source.settle(self._in_use)
-        if self._held and self._fleet.has_consent(self._held):
+        if self._guard.has_consent:
             self.hint(None)
         if self.holdings_seq and not self._fleet.keep_holdings(self._worker):
             self._reported.forget()
@@ -480,15 +394,30 @@ class Reconciler:
             self._registrar.look_again()
         unclear = self._snapshot.live.keys() if self.is_source_lost else self._unclear
         self._registrar.adopt_unheld(unclear)
-        if not (self._source.is_partial or self.is_source_lost or self._is_pending or self._held or self._is_first):
+        if not (
+            self._source.is_partial or self.is_source_lost or self._is_pending or self._guard.held or self._is_first
+        ):
             self._burial.look(self._unclear, self._revision)
+
+    def _ask_superseded(self) -> bool:
+        """Ask for what others decided; False where the server is to hear first what it was."""
+        superseded = self._hints.take_superseded()
+        if not superseded:
+            return True
+        try:
+            if self._keeper is not None and not self._keeper.is_same():
+                # It has just lost everything; the next heartbeat brings that about, and wakes this loop.
+                self._hints.put_back(superseded)
+                return False
+            self._registrar.refresh(superseded, is_disputed=True)
+        except BrokerUnavailable:
+            # The scheduler would say it again much later, and fires none of these until then.
+            self._hints.put_back(superseded)
+            raise
+        return True
 
     # What is told
 
     def _tell_unknown(self, names: Collection[Name]) -> None:
         if names:
             self._emit(StateLost(schedules=tuple(sorted(f"{app}/{name}" for app, name in names))))
-
-
-def _names(live: Mapping[str, LiveApp]) -> set[Name]:
-    return set(schedules_of(live))

@@ -7,39 +7,31 @@ disturbs nobody; it takes over only when no live worker has held the head for th
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from relayctl.core.definition import TOMBSTONE, Firing, Spec
-from relayctl.core.facts import ControlUsed, Emit, ScheduleBehind
+from relayctl.core.facts import Emit, ScheduleBehind
 from relayctl.errors import BrokerRefused
-from relayctl.store.definitions import Head, Mode, Proposal, Verdict
-from relayctl.worker.agenda import Armed, Name, Pause
-from relayctl.worker.lostgaps import Gap
+from relayctl.store.definitions import Mode, Verdict
+from relayctl.worker.acts import Acts
+from relayctl.worker.arming import Arming
+from relayctl.worker.lostheads import LostHeads, gap_between
+from relayctl.worker.own import Own, removal
 from relayctl.worker.renames import Renames
+from relayctl.worker.unheld import Unheld
 from relayctl.worker.unowned import Unowned
 from relayctl.worker.unreadable import Unreadable
 
 if TYPE_CHECKING:
-    from relayctl.core.definition import Generation
     from relayctl.core.model import Schedule
     from relayctl.host.clock import Clock
     from relayctl.store.controls import Controls
-    from relayctl.store.definitions import Definitions
+    from relayctl.store.definitions import Definitions, Head, Proposal
+    from relayctl.worker.agenda import Name
     from relayctl.worker.lostgaps import LostGaps
     from relayctl.worker.peers import Peers
     from relayctl.worker.scheduler import Scheduler
-
-ADOPT_AFTER_S = 30.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Own:
-    """What this worker's files say of one schedule, and the generation that says the same (0: none in force does)."""
-
-    schedule: Schedule
-    spec: Spec
-    held_gen: int = 0
 
 
 class Registrar:
@@ -68,20 +60,17 @@ class Registrar:
         self._is_following = is_following
         self._gaps = gaps
         self.renames = renames or Renames(None, emit)
-        self._controls = controls
         self._definitions = definitions
         self._unowned = Unowned(definitions)
         self._scheduler = scheduler
-        self._peers = peers
-        self._clock = clock
-        self._worker = worker
+        self._unheld = Unheld(peers, clock, worker)
+        self._arming = Arming(definitions, scheduler)
+        self._acts = Acts(controls, worker, emit, self._is_unreadable)
         self._emit = emit
         self._own: dict[Name, Own] = {}
         self._heads: dict[Name, Head] = {}
-        self._unheld_since: dict[Name, float] = {}
         self._withdrawn: dict[Name, int] = {}
-        self._untold: set[Name] = set()
-        self._lost: dict[Name, Head] = {}
+        self._lost = LostHeads()
         self._seq = -1
 
     @property
@@ -120,20 +109,10 @@ class Registrar:
                     rearmed.append(name)
                 self._own[name] = own
         verdicts = self._register(
-            [
-                Proposal(
-                    app=name[0],
-                    schedule=name[1],
-                    mode=mode,
-                    hash=own.spec.hash,
-                    spec=own.spec.text,
-                    held_gen=own.held_gen,
-                )
-                for name, own in changed
-            ],
+            [own.proposal(name, mode) for name, own in changed],
             dict(changed),
         )
-        self._arm(rearmed)
+        self._arming.arm([self._heads[name] for name in rearmed], self._own)
         return verdicts
 
     def rename(self, schedules: Mapping[Name, Schedule], mode: Mode, leaving: Collection[Name] = ()) -> None:
@@ -147,18 +126,7 @@ class Registrar:
 
     def withdraw(self, names: Iterable[Name]) -> dict[Name, Verdict]:
         """Take schedules out of the fleet that left this worker's readable tree while it watched."""
-        proposals = [
-            Proposal(
-                app=name[0],
-                schedule=name[1],
-                mode=Mode.EDIT,
-                hash=TOMBSTONE,
-                spec="",
-                held_gen=self._own[name].held_gen,
-            )
-            for name in names
-            if name in self._own
-        ]
+        proposals = [removal(name, Mode.EDIT, self._own[name].held_gen) for name in names if name in self._own]
         answers = self._ask(proposals)
         verdicts: dict[Name, Verdict] = {}
         for proposal, answer in zip(proposals, answers, strict=True):
@@ -168,7 +136,7 @@ class Registrar:
                 verdicts[name] = verdict
             del self._own[name]
             self._unowned.changed([name])
-            self._unheld_since.pop(name, None)
+            self._unheld.forget([name])
             if head is not None and head.hash == TOMBSTONE:
                 self._withdrawn[name] = head.gen
                 self._take({name: head})
@@ -204,8 +172,7 @@ class Registrar:
         if lost:
             self._forget_heads(list(lost))
             self.propose(lost, Mode.START)
-        if self._lost:
-            self._note_gaps(self._begun_anew())
+        self._note_gaps(self._lost.begun_anew(self._heads, self._own))
 
     def look_again(self) -> None:
         """See whether what could not be read can be by now; no change is announced where a hand has mended it."""
@@ -236,7 +203,7 @@ class Registrar:
         self._unowned.forget()
         self._forget_heads(list(self._own.keys() | self._heads.keys()))
         verdicts = self.propose({name: item.schedule for name, item in self._own.items()}, Mode.START)
-        anew = self._begun_anew()
+        anew = self._lost.begun_anew(self._heads, self._own)
         self._note_gaps(anew)
         return anew.keys() | {name for name, verdict in verdicts.items() if verdict is Verdict.CREATED}
 
@@ -244,23 +211,10 @@ class Registrar:
         """These are to be registered anew. What was known is kept aside, since that may fail on the way."""
         for name in names:
             before = self._heads.pop(name, None)
-            if before is not None and before.hash != TOMBSTONE:
-                self._lost.setdefault(name, before)
+            if before is not None:
+                self._lost.keep(name, before)
             if name in self._own:
                 self._own[name] = replace(self._own[name], held_gen=0)
-
-    def _begun_anew(self) -> dict[Name, Head]:
-        """What was known of schedules that begin later now than they did, told once.
-
-        The answer that created one may have been lost, so what the registry says decides, whoever created it.
-        """
-        lost = {name: before for name, before in self._lost.items() if name in self._heads}
-        self._lost = {name: it for name, it in self._lost.items() if name in self._own and name not in lost}
-        return {
-            name: before
-            for name, before in lost.items()
-            if self._heads[name].gen == 1 and self._heads[name].from_ms > before.from_ms
-        }
 
     def _note_gaps(self, anew: Mapping[Name, Head]) -> None:
         """The account of these has a hole between what was known of them and now."""
@@ -268,33 +222,16 @@ class Registrar:
             return
         cursors = self._scheduler.cursors()
         for name, before in anew.items():
-            head = self._heads[name]
-            # Of a definition that cannot be judged here, the one that is in force now is the best that is known.
-            spec = before.spec if Firing.from_spec(before.spec).is_comparable else head.spec
-            after = max(before.settled_mark or 0, -(-before.from_ms // 1000) - 1, cursors.get(name, 0))
-            self._gaps.note(name, Gap(spec=spec, after=after, until_ms=head.from_ms))
+            self._gaps.note(name, gap_between(before, self._heads[name], cursors.get(name, 0)))
 
     def end_pauses(self, now_ms: int) -> None:
         """End the pauses that had an end and are over: whichever worker comes first does it for all."""
-        over = [
-            name
-            for name, head in self._heads.items()
-            if head.paused_until is not None
-            and head.paused_until * 1000 <= now_ms
-            # What it covered cannot be counted with another evaluator or other zone data.
-            and Firing.from_spec(head.spec).is_comparable
-        ]
-        if over and self._controls is not None:
-            for app, schedule in over:
-                try:
-                    self._controls.resume(app, schedule, by=self._worker, only_ended=True)
-                except BrokerRefused:
-                    if not self._is_unreadable((app, schedule)):
-                        raise
-                    continue
-                if (app, schedule) not in self._own:
-                    # Nobody reads its head again, so it would be found over for ever.
-                    del self._heads[app, schedule]
+        over, ended = self._acts.end_pauses(self._heads, now_ms)
+        for name in ended:
+            if name not in self._own:
+                # Nobody reads its head again, so it would be found over for ever.
+                del self._heads[name]
+        if over:
             self.refresh(over)
 
     def adopt_unheld(self, unread: Collection[str]) -> None:
@@ -304,20 +241,10 @@ class Registrar:
         """
         if self._is_following:
             return
-        ripe = self._ripe({name: head for name, head in self.behind.items() if name[0] not in unread})
+        ripe = self._unheld.ripe({name: head for name, head in self.behind.items() if name[0] not in unread})
         self._move_back(ripe)
         self._register(
-            [
-                Proposal(
-                    app=name[0],
-                    schedule=name[1],
-                    mode=Mode.ADOPT,
-                    hash=self._own[name].spec.hash,
-                    spec=self._own[name].spec.text,
-                    held_gen=head.gen,
-                )
-                for name, head in ripe.items()
-            ],
+            [self._own[name].proposal(name, Mode.ADOPT, head.gen) for name, head in ripe.items()],
             {},
         )
 
@@ -325,7 +252,7 @@ class Registrar:
         """What the fleet has under another name, which no live worker holds any more, comes back under its own."""
         gone = {name: self._own[name].schedule for name, head in ripe.items() if head.hash == TOMBSTONE}
         if gone:
-            unheld = self._ripe(self._unowned.heads(self._own.keys()), any_hash=True)
+            unheld = self._unheld.ripe(self._unowned.heads(self._own.keys()), any_hash=True)
             pairs = {name: old for name, old in self.renames.pairs(gone, {}, unheld).items() if old in unheld}
             self.renames.move(pairs, gone, Mode.ADOPT, {name: ripe[name].gen for name in gone})
 
@@ -333,7 +260,7 @@ class Registrar:
         """Schedules in the registry that neither this worker's files nor any live worker has held for long enough."""
         if self._is_following:
             return {}
-        return self._ripe(self._unowned.heads(self._own.keys()), any_hash=True)
+        return self._unheld.ripe(self._unowned.heads(self._own.keys()), any_hash=True)
 
     def look_at_all(self) -> None:
         """Read the whole registry the next time that orphans are asked for, whatever was heard of changes."""
@@ -341,32 +268,7 @@ class Registrar:
 
     def bury(self, orphans: Mapping[Name, Head]) -> None:
         """Remove orphans from the registry, unless their head has changed since it was looked at."""
-        self._definitions.register(
-            [
-                Proposal(app=name[0], schedule=name[1], mode=Mode.ADOPT, hash=TOMBSTONE, spec="", held_gen=head.gen)
-                for name, head in orphans.items()
-            ]
-        )
-
-    def _ripe(self, heads: Mapping[Name, Head], *, any_hash: bool = False) -> dict[Name, Head]:
-        now = self._clock.monotonic()
-        ripe: dict[Name, Head] = {}
-        for name, head in heads.items():
-            if self._is_held(name, head, any_hash=any_hash):
-                self._unheld_since.pop(name, None)
-            elif now - self._unheld_since.setdefault(name, now) >= ADOPT_AFTER_S:
-                ripe[name] = head
-        return ripe
-
-    def _is_held(self, name: Name, head: Head, *, any_hash: bool) -> bool:
-        """Whether a live peer holds the head. A removal is held by whoever could have the schedule and has not."""
-        if self._peers.newer:
-            # What they hold cannot be known here.
-            return True
-        if head.hash == TOMBSTONE and not any_hash:
-            return any(worker != self._worker for worker in self._peers.lacking(*name))
-        holders = self._peers.holders(f"{name[0]}/{name[1]}")
-        return any(any_hash or held == head.hash for worker, held in holders.items() if worker != self._worker)
+        self._definitions.register([removal(name, Mode.ADOPT, head.gen) for name, head in orphans.items()])
 
     def _register(self, proposals: Sequence[Proposal], own: Mapping[Name, Own]) -> dict[Name, Verdict]:
         answers = self._ask(proposals)
@@ -405,65 +307,18 @@ class Registrar:
         for name, head in heads.items():
             before = self._heads.get(name)
             self._heads[name] = head
-            if head.is_untold:
-                self._untold.add(name)
+            self._acts.note(head)
             self.renames.note(head)
             own = self._own.get(name)
             if own is None:
                 continue
             if own.spec.hash == head.hash:
-                self._unheld_since.pop(name, None)
+                self._unheld.forget([name])
                 if own.held_gen != head.gen:
                     self._own[name] = replace(own, held_gen=head.gen)
             elif before is None or before.hash != head.hash:
                 self._tell_behind(name, head)
-        self._arm(heads, is_disputed=is_disputed)
-
-    def _arm(self, names: Iterable[Name], *, is_disputed: bool = False) -> None:
-        armed: list[Armed] = []
-        ended: list[Head] = []
-        for name in names:
-            head, own = self._heads[name], self._own.get(name)
-            if head.hash == TOMBSTONE:
-                ended.append(head)
-            if own is None or (head.hash == TOMBSTONE and not is_disputed):
-                continue
-            if Firing.from_spec(head.spec).is_comparable:
-                armed.append(self._armed(head, own.schedule, is_disputed))
-            else:
-                self._scheduler.drop([name])
-        self._scheduler.arm(armed)
-        for head in ended:
-            if head.moved_to is not None:
-                # What it owes is owed under the new name.
-                self._scheduler.drop([(head.app, head.schedule)])
-            else:
-                self._scheduler.retire([(head.app, head.schedule)], head.from_ms)
-
-    def _armed(self, head: Head, schedule: Schedule, is_disputed: bool) -> Armed:
-        return Armed(
-            app=head.app,
-            schedule=head.schedule,
-            handler=schedule.contract.handler,
-            jitter=schedule.jitter,
-            catch_up=schedule.catch_up,
-            generations=tuple(self._definitions.generations(head.app, head.schedule)) or (head.generation,)
-            if is_disputed
-            else self._generations(head),
-            settled_until=head.settled_until,
-            is_whole=is_disputed,
-            floor=head.floor,
-            pause=None if head.paused_at is None else Pause(head.paused_at, head.paused_until),
-        )
-
-    def _generations(self, head: Head) -> tuple[Generation, ...]:
-        if head.gen == 1 or head.settled_until * 1000 >= head.from_ms:
-            return (head.generation,)
-        return tuple(
-            item
-            for item in self._definitions.generations(head.app, head.schedule)
-            if item.to_ms is None or item.to_ms > head.settled_until * 1000
-        ) or (head.generation,)
+        self._arming.arm(heads.values(), self._own, is_disputed=is_disputed)
 
     def close_gaps(self) -> None:
         """Close what a lost registry left open, where that has not been done."""
@@ -472,17 +327,7 @@ class Registrar:
 
     def tell_acts(self) -> None:
         """Tell what operators did to the schedules here. Of the fleet one worker tells each act: who takes it first."""
-        while self._untold and self._controls is not None:
-            app, schedule = name = next(iter(self._untold))
-            try:
-                acts = self._controls.take_untold(app, schedule)
-            except BrokerRefused:
-                if not self._is_unreadable(name):
-                    raise
-                acts = []
-            for act in acts:
-                self._emit(ControlUsed(action=act.action, target=f"{app}/{schedule}", by=act.by, reason=act.reason))
-            self._untold.discard(name)
+        self._acts.tell()
 
     def _tell_behind(self, name: Name, head: Head) -> None:
         is_comparable = Firing.from_spec(head.spec).is_comparable

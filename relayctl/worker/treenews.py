@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from relayctl.core.facts import AppBroken, AppLoaded, AppRemoved, SourceBack, SourceLost
-from relayctl.core.occurrence import instant_text
+from relayctl.core.facts import AppBroken, AppLoaded, AppRemoved, ReleaseAwaited, SourceBack, SourceLost
+from relayctl.core.occurrence import second_text
 from relayctl.core.running import BrokenApp
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class TreeNews:
-    """Used by the reconciler's thread. `is_lost` says whether the source could not be read at the last look."""
+    """Used by the reconciler's thread. `is_lost` says whether the source gave nothing at the last look."""
 
     def __init__(self, label: str, clock: Clock, emit: Emit) -> None:
         """`label` is what the source is called."""
@@ -33,6 +33,7 @@ class TreeNews:
         self._versions: dict[str, str] = {}
         self._broken: dict[str, BrokenApp] = {}
         self.is_lost = False
+        self._is_awaited = False
 
     def lost(self, reason: str, *, running: int, is_last_good: bool) -> None:
         """The source cannot be read."""
@@ -40,10 +41,18 @@ class TreeNews:
             self.is_lost = True
             self._emit(SourceLost(source=self._label, reason=reason, running=running, is_last_good=is_last_good))
 
+    def awaited(self) -> None:
+        """Nothing was ever put there, so that there is nothing to lose; told once."""
+        if not self.is_lost:
+            self.is_lost = self._is_awaited = True
+            self._emit(ReleaseAwaited(source=self._label))
+
     def back(self) -> None:
         """The source can be read."""
         if self.is_lost:
-            self.is_lost = False
+            was_awaited, self._is_awaited, self.is_lost = self._is_awaited, False, False
+            if was_awaited:
+                return
             self._emit(SourceBack(source=self._label))
 
     def broken(
@@ -86,7 +95,7 @@ class TreeNews:
             app=name,
             place=f"{first.place.file}:{first.place.line}",
             problem=f"{first.code} {first.message}",
-            since=instant_text(self._clock.now().replace(microsecond=0)) if known is None else known.since,
+            since=second_text(self._clock.now()) if known is None else known.since,
         )
 
     def changed(

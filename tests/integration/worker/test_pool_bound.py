@@ -12,7 +12,8 @@ from support.intake import live_app
 from relayctl.core.lifecycle import Claim, Slot, descriptor_of
 from relayctl.host.clock import SystemClock
 from relayctl.runners.build import Build
-from relayctl.worker.executor import Executor, Finished
+from relayctl.worker.executor import Executor
+from relayctl.worker.ledger import Finished
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -45,6 +45,7 @@ def test_code_that_does_not_load_admits_nothing_until_a_rollback(fleet: Fleet, a
     first = apply()
     assert first.code == 0, first.err
     assert "Workers   1 of 1 on release 1" in first.out
+    assert worker.told("release-awaited") and not worker.told("source-lost")
     assert "template.yaml" in (shown := apply("inspect", "app/tick").out) and ", release 1\n" in shown
     begin = fleet.now() + 1
     fleet.await_instant(begin)

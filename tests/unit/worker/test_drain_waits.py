@@ -51,6 +51,9 @@ class Parts:
     def running(self) -> list[str]:
         return ["run"] if self.is_busy() else []
 
+    def in_hand(self) -> int:
+        return 0
+
     def count(self) -> int:
         return 0
 

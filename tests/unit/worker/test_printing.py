@@ -11,7 +11,7 @@ from relayctl.core.lifecycle import Claim, Slot
 from relayctl.errors import BrokerUnavailable
 from relayctl.runners.invocation import Ended, Outcome, Run, Telling
 from relayctl.runners.output import Tail
-from relayctl.worker.executor import Finished, Printed
+from relayctl.worker.ledger import Finished, Printed
 from relayctl.worker.printing import MOST_AT_ONCE, Printing
 
 if TYPE_CHECKING:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 
 import pytest
 from support.workbench import Workbench
+
+from relayctl.errors import BrokerUnavailable
+from relayctl.sources.source import View
 
 NIGHTLY = 'name: tick, cron: "0 3 29 2 *"'
 
@@ -56,6 +60,22 @@ def test_only_what_was_edited_is_touched(bench: Workbench) -> None:
     assert changed == {edited}
     assert [set(changes.deployed) for changes in bench.swaps] == [{"a", "b", "c"}, {"b"}]
     assert [bench.gen("b", f"s{number}") for number in range(3, 6)] == [1, 2, 1]
+
+
+def test_a_source_that_never_gave_anything_is_awaited_and_not_lost(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.app("a", NIGHTLY)
+    with monkeypatch.context() as patched:
+        nothing = View(trouble="no release has been published yet", is_awaited=True)
+        patched.setattr(bench.reconciler._source, "look", lambda _touched: nothing)
+        bench.look()
+        bench.look(after_s=1)
+        assert bench.reconciler.is_source_lost, "what it lacks would count as removed"
+    bench.look()
+    assert set(bench.reconciler.snapshot.live) == {"a"}
+    assert len(bench.told("release-awaited")) == 1
+    assert bench.told("source-lost") + bench.told("source-back") == []
 
 
 def test_a_tree_that_cannot_be_read_says_nothing_about_removals(bench: Workbench) -> None:
@@ -169,9 +189,32 @@ def test_a_refusal_by_a_server_that_has_just_lost_everything_waits_for_the_next_
     asked = []
     monkeypatch.setattr(bench.rescue.keeper, "is_same", lambda: asked.append(1))
     bench.reconciler.refresh([("a", "tick")])
-    bench.reconciler._wake.clear()
+    bench.reconciler._hints._bell.clear()
     bench.reconciler.step()
-    assert (len(asked), bench.reconciler._wake.is_set()) == (1, False), "it would ask without a pause"
+    assert (len(asked), bench.reconciler._hints._bell.is_set()) == (1, False), "it would ask without a pause"
     monkeypatch.undo()
     bench.look()
-    assert bench.reconciler._superseded == set(), "and it is not forgotten"
+    assert bench.reconciler._hints._superseded == set(), "and it is not forgotten"
+
+
+def test_what_was_superseded_is_asked_for_again_where_the_broker_was_away(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.app("a", NIGHTLY)
+    bench.look()
+    bench.look(after_s=6)
+    refresh, asked = bench.registrar.refresh, []
+
+    def answer(names: Iterable[tuple[str, str]], *, is_disputed: bool = False) -> None:
+        asked.append((set(names), is_disputed))
+        if len(asked) == 1:
+            raise BrokerUnavailable
+        refresh(names, is_disputed=is_disputed)
+
+    monkeypatch.setattr(bench.registrar, "refresh", answer)
+    bench.reconciler.refresh([("a", "tick")])
+    with pytest.raises(BrokerUnavailable):
+        bench.reconciler.step()
+    bench.reconciler.step()
+    bench.reconciler.step()
+    assert [each for each in asked if each[1]] == [({("a", "tick")}, True)] * 2

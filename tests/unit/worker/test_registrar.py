@@ -12,7 +12,7 @@ from relayctl.core.occurrence import epoch_seconds
 from relayctl.errors import BrokerUnavailable
 from relayctl.store.controls import Controls
 from relayctl.store.definitions import Mode, Proposal
-from relayctl.worker.registrar import ADOPT_AFTER_S
+from relayctl.worker.unheld import ADOPT_AFTER_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -182,7 +182,6 @@ def test_the_end_of_a_pause_of_a_removed_schedule_is_looked_at_once(bench: Workb
     bench.look()
     now = bench.now()
     bench.client.hset(bench.keys.schedule("app", "tick"), mapping={"paused": now - 100, "paused_until": now - 50})
-    bench.registrar._controls = Controls(bench.client, bench.keys)
     bench.registrar.withdraw([NAME])
     assert bench.registrar.heads[NAME].paused_until == now - 50
     bench.registrar.end_pauses(bench.now() * 1000)

@@ -8,7 +8,7 @@ import pytest
 from support.workbench import Workbench, every, generation
 
 from relayctl.store.definitions import Mode, Proposal
-from relayctl.worker.registrar import ADOPT_AFTER_S
+from relayctl.worker.unheld import ADOPT_AFTER_S
 from relayctl.worker.unowned import Unowned
 
 if TYPE_CHECKING:
