@@ -22,6 +22,9 @@ class RelayError(Exception):
         self.message = message or (type(self).__doc__ or "").strip().splitlines()[0]
         self.help = help
         super().__init__(self.message)
+        if help:
+            # For programs that do not catch it: Python prints notes below the message.
+            self.add_note(f"help: {help}")
 
     def __str__(self) -> str:
         return self.message
@@ -152,3 +155,13 @@ class BundleDamaged(RelayError):
 
 class NewerFormat(RelayError):
     """A record was written by a newer relayctl."""
+
+
+def os_reason(error: OSError | RuntimeError) -> str:
+    """What the system says of a file, a socket or a program, in the lower case of a sentence's middle.
+
+    A RuntimeError is what `pathlib` raises: for a loop of links, or for a user who is not there.
+    """
+    if isinstance(error, RuntimeError):
+        return "a loop of links" if "loop" in str(error) else str(error).lower()
+    return (error.strerror or str(error) or "unknown error").lower()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from relayctl.errors import ConnectionLost, RelayError, RequestRejected, WorkerUnreachable
+from relayctl.errors import ConnectionLost, RelayError, RequestRejected, WorkerUnreachable, os_reason
 from relayctl.host.frames import FrameError, Frames
 from relayctl.host.requests import CANCELLED, Document, Result
 from relayctl.host.socketfile import CONNECT_WITHIN_S, foreign, foreign_owner, owner_text, peer_uid
@@ -130,7 +130,7 @@ def _connected(path: Path) -> socket.socket:
         if isinstance(error, TimeoutError | BlockingIOError):
             raise _silent(path, CONNECT_WITHIN_S) from None
         raise WorkerUnreachable(
-            f"no worker answers on {path}: {(error.strerror or 'unknown error').lower()}",
+            f"no worker answers on {path}: {os_reason(error)}",
             help="start one on this state directory: relayctl serve",
         ) from None
     peer = peer_uid(connection)

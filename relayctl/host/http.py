@@ -1,7 +1,8 @@
 """A small HTTP server on its own thread, for probes and metrics: fixed routes, few places, every wait bounded.
 
-It listens on loopback unless an address says otherwise, speaks HTTP/1.0 (one request to a connection), and has no
-TLS and no login: whoever opens it further puts those before it.
+Whoever is slow gives way to whoever comes: a probe finds a place however many clients dawdle. It listens on loopback
+unless an address says otherwise, speaks HTTP/1.0 (one request to a connection), and has no TLS and no login: whoever
+opens it further puts those before it.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
-from relayctl.errors import RelayError
+from relayctl.errors import RelayError, os_reason
 
 MAX_BODY_BYTES = 1024 * 1024
 _REQUEST_WITHIN_S = 5.0
 _MOST_CONNECTIONS = 8
 _POLL_S = 0.1
+_HANDOVER_S = 1.0
+"""A thread whose connection was taken from it has long ended by then."""
 _FAREWELL_S = 2.0
 
 
@@ -58,7 +61,7 @@ class HttpServer:
             self._server = _Server((host, port), routes)
         except OSError as error:
             raise RelayError(
-                f"cannot listen on {address}: {(error.strerror or 'unknown error').lower()}",
+                f"cannot listen on {address}: {os_reason(error)}",
                 help="give another address with --http (RELAYCTL_HTTP), or end what listens there",
             ) from error
         self._thread = threading.Thread(target=self._server.serve_forever, args=(_POLL_S,), name="http", daemon=True)
@@ -94,6 +97,8 @@ class _Server(HTTPServer):
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.routes = routes
         self._places = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        self._mutex = threading.Lock()
+        self._awaited: dict[socket.socket, None] = {}
         super().__init__(address, _Handler)
 
     def server_bind(self) -> None:
@@ -104,13 +109,50 @@ class _Server(HTTPServer):
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._places.acquire(blocking=False):
+        if not self._has_place():
             with suppress(OSError):
                 request.settimeout(_POLL_S)
                 request.sendall(b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n")
             self.shutdown_request(request)
             return
-        threading.Thread(target=self._answer, args=(request, client_address), name="http-client", daemon=True).start()
+        self.awaits(request)
+        thread = threading.Thread(target=self._answer, args=(request, client_address), name="http-client", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            # The machine has no room for a thread now; the place is for when it has.
+            self.answers(request)
+            self._places.release()
+            raise
+
+    def _has_place(self) -> bool:
+        return self._places.acquire(blocking=False) or (
+            self._ends_slowest() and self._places.acquire(timeout=_HANDOVER_S)
+        )
+
+    def _ends_slowest(self) -> bool:
+        """End the connection that has waited longest for its client; False where all are being answered."""
+        with self._mutex:
+            slowest = next(iter(self._awaited), None)
+            if slowest is None:
+                return False
+            del self._awaited[slowest]
+            # Not closed: its thread does that, and until then the number of this socket stays its own.
+            with suppress(OSError):
+                slowest.shutdown(socket.SHUT_RDWR)
+            return True
+
+    def awaits(self, request: socket.socket) -> None:
+        """From now on this connection waits for its client, to send something or to take it."""
+        with self._mutex:
+            self._awaited[request] = None
+
+    def answers(self, request: socket.socket) -> bool:
+        """Its client has sent all, and is owed an answer; False where the connection was ended meanwhile."""
+        with self._mutex:
+            is_there = request in self._awaited
+            self._awaited.pop(request, None)
+            return is_there
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is nobody's error."""
@@ -121,6 +163,7 @@ class _Server(HTTPServer):
         except Exception:  # noqa: BLE001  a broken connection, which concerns nobody else
             self.handle_error(request, client_address)
         finally:
+            self.answers(request)
             self.shutdown_request(request)
             self._places.release()
 
@@ -184,10 +227,13 @@ class _Handler(BaseHTTPRequestHandler):
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
         body = self.rfile.read(length) if length else b""
-        try:
-            response = route(Request(path=path, headers=headers, body=body))
-        except Exception:  # noqa: BLE001  the worker behind this server must not feel it
-            response = _plain(HTTPStatus.INTERNAL_SERVER_ERROR)
+        if not self.server.answers(self.connection):
+            return
+        if len(body) < length:
+            response = _plain(HTTPStatus.BAD_REQUEST)
+        else:
+            response = _outcome(route, Request(path=path, headers=headers, body=body))
+        self.server.awaits(self.connection)
         self._send(response)
 
     def _length(self) -> int | None:
@@ -207,6 +253,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if getattr(self, "command", None) != "HEAD":
             self.wfile.write(response.body)
+
+
+def _outcome(route: Route, request: Request) -> Response:
+    try:
+        return route(request)
+    except Exception:  # noqa: BLE001  the worker behind this server must not feel it
+        return _plain(HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 def _plain(status: HTTPStatus) -> Response:

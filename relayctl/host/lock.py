@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Self
 
-from relayctl.core.occurrence import instant_text
-from relayctl.errors import FileFailure, StateBusy
+from relayctl.core.occurrence import second_text
+from relayctl.errors import FileFailure, StateBusy, os_reason
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ class Holder:
     def words(self) -> str:
         """All of it, for people."""
         command = f" ({self.command})" if self.command else ""
-        return f"process {self.pid}{command} since {instant_text(self.since_at.replace(microsecond=0))}"
+        return f"process {self.pid}{command} since {second_text(self.since_at)}"
 
 
 class FileLock:
@@ -177,6 +177,6 @@ class FileLock:
 
     def _failure(self, error: OSError) -> FileFailure:
         return FileFailure(
-            f"the lock file {self.path} cannot be used: {error.strerror}",
+            f"the lock file {self.path} cannot be used: {os_reason(error)}",
             help="check the owner and the free space of its directory; network file systems may lack flock",
         )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from relayctl.core.checkpoint import Checkpoint
 from relayctl.core.intent import MOST_ROWS, RETRY_WAITS, ROW_VERSION, Intent, Row, from_columns, to_columns
+from relayctl.core.names import split_name
 from relayctl.host.database import Database
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ def _checkpoint_columns(item: Checkpoint, epoch: str) -> dict[str, Any]:
 
 
 def _checkpoint(row: dict[str, Any]) -> Checkpoint | None:
-    app, _, schedule = str(row["name"]).partition("/")
+    app, schedule = split_name(str(row["name"]))
     try:
         return Checkpoint(
             app=app,

@@ -25,10 +25,16 @@ Work = Callable[[Document, threading.Event], Document]
 Demand = Callable[[Document], "Course"]
 """Accepts a request that somebody else works on, or raises RequestRejected; never waits."""
 
+_LONGEST_NAME = 256
 _STOP = object()
 _MOST_AT_ONCE = 32 * 1024
 _LINE_COSTS = 32
 """What a line adds to a message beyond its characters."""
+
+
+def asker(request: Document) -> str:
+    """Who asks, as the request itself says; for the record alone."""
+    return str(request.get("by") or "")[:_LONGEST_NAME]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +46,11 @@ class Result:
     reason: str = ""
     help: str = ""
     duration_s: float = 0.0
+
+    @classmethod
+    def internal(cls, error: Exception) -> Result:
+        """Of a defect; without its text, which may repeat the payload."""
+        return cls(is_ok=False, reason=f"internal error: {type(error).__name__}")
 
 
 @dataclass(frozen=True, slots=True)

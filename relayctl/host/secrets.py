@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
 from relayctl.core.names import is_name
-from relayctl.errors import FileFailure, SecretMissing, UsageError
+from relayctl.errors import FileFailure, SecretMissing, UsageError, os_reason
+from relayctl.host.wholefile import sweep_unfinished, write_whole
 
 MAX_SECRET_BYTES = 1 << 20
 
@@ -54,16 +54,8 @@ class SecretStore:
         try:
             self._store_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._store_dir.chmod(0o700)
-            # mkstemp makes the file 0600 from the start; the leading dot keeps drafts out of `names`.
-            handle, draft = tempfile.mkstemp(prefix=".", dir=self._store_dir)
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(content)
-                Path(draft).replace(self._store_dir / reference)
-            except BaseException:
-                with suppress(OSError):
-                    Path(draft).unlink()
-                raise
+            # A draft is its owner's alone from the start, and its leading dot keeps it out of `names`.
+            write_whole(self._store_dir / reference, content, is_synced=True)
         except OSError as error:
             raise _failure(self._store_dir, error) from error
 
@@ -71,6 +63,8 @@ class SecretStore:
         """Forget the local value; False if there was none."""
         check_reference(reference)
         try:
+            # What a `set` left that was killed in the middle has the value too.
+            sweep_unfinished(self._store_dir, reference)
             (self._store_dir / reference).unlink()
         except FileNotFoundError:
             return False
@@ -133,5 +127,5 @@ def _content(content: bytes, reference: str, directory: Path) -> str:
 
 def _failure(path: Path, error: OSError) -> FileFailure:
     return FileFailure(
-        f"secrets cannot be used at {path}: {error.strerror}", help="check the owner and mode, and the free space"
+        f"secrets cannot be used at {path}: {os_reason(error)}", help="check the owner and mode, and the free space"
     )

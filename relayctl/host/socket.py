@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from relayctl.errors import FileFailure, RelayError, RequestRejected
+from relayctl.errors import FileFailure, RelayError, RequestRejected, os_reason
 from relayctl.host.frames import FrameError, Frames
 from relayctl.host.lock import FileLock
 from relayctl.host.requests import Course, Demand, Document, Printed, RequestQueue, Result, Work
@@ -79,7 +79,7 @@ class ControlSocket:
                 self._guard.release()
         except OSError as error:
             raise FileFailure(
-                f"the control socket {self.path} cannot be made: {(error.strerror or 'unknown error').lower()}",
+                f"the control socket {self.path} cannot be made: {os_reason(error)}",
                 help="give a state directory on a local file system with --state-dir",
             ) from error
         self._queue.start()
@@ -192,7 +192,7 @@ class ControlSocket:
         except RequestRejected:
             raise
         except Exception as error:  # noqa: BLE001  its text may repeat the payload
-            frames.write(_done(_internal(error)), _SEND_WITHIN_S)
+            frames.write(_done(Result.internal(error)), _SEND_WITHIN_S)
             return None
 
 
@@ -226,11 +226,7 @@ def _answered(question: Question, request: Document) -> Result:
     except RelayError as error:
         return Result(is_ok=False, reason=error.message, help=error.help or "")
     except Exception as error:  # noqa: BLE001  its text may repeat the payload
-        return _internal(error)
-
-
-def _internal(error: Exception) -> Result:
-    return Result(is_ok=False, reason=f"internal error: {type(error).__name__}")
+        return Result.internal(error)
 
 
 def _done(result: Result) -> dict[str, Any]:

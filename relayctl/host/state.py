@@ -12,7 +12,8 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from relayctl.errors import FileFailure
+from relayctl.errors import FileFailure, os_reason
+from relayctl.host.wholefile import write_whole
 
 # Room in sockaddr_un, without the closing zero byte.
 MAX_SOCKET_BYTES = 103 if sys.platform == "darwin" else 107
@@ -37,7 +38,6 @@ class StateDir:
         "path",
         "runtime_record",
         "secrets",
-        "worker_identity",
     )
 
     def __init__(self, path: Path | str) -> None:
@@ -52,7 +52,6 @@ class StateDir:
         self.last_good = self.path / "last-good"
         self.environments = self.path / "environments"
         self.secrets = self.path / "secrets"
-        self.worker_identity = self.path / "worker-id"
         self.runtime_record = self.path / "runtime-dir"
 
     def __repr__(self) -> str:
@@ -65,10 +64,11 @@ class StateDir:
             _make_private(self.broker_data)
             ignore = self.path / ".gitignore"
             if not ignore.exists():
-                ignore.write_text("*\n")
+                # Whole: an empty one would be left as it is, and git would see the secrets.
+                write_whole(ignore, b"*\n", mode=0o644)
         except OSError as error:
             raise FileFailure(
-                f"the state directory {self.path} cannot be used: {_reason(error)}", help=_OTHER_STATE_DIR
+                f"the state directory {self.path} cannot be used: {os_reason(error)}", help=_OTHER_STATE_DIR
             ) from error
         return self
 
@@ -78,7 +78,7 @@ class StateDir:
             return self.path.is_dir()
         except OSError as error:
             raise FileFailure(
-                f"the state directory {self.path} cannot be looked at: {_reason(error)}", help=_OTHER_STATE_DIR
+                f"the state directory {self.path} cannot be looked at: {os_reason(error)}", help=_OTHER_STATE_DIR
             ) from error
 
     def short_socket_path(self, name: str = _BROKER_SOCKET) -> Path:
@@ -104,7 +104,7 @@ class StateDir:
             return self._record_runtime_dir()
         except OSError as error:
             raise FileFailure(
-                f"no short directory for sockets can be made for {self.path}: {error.strerror}",
+                f"no short directory for sockets can be made for {self.path}: {os_reason(error)}",
                 help="give a state directory with a shorter path (--state-dir)",
             ) from error
 
@@ -143,12 +143,8 @@ def _resolved(path: Path) -> Path:
         return path.expanduser().resolve()
     except (OSError, RuntimeError) as error:  # a link that may not be read or leads to itself, a user who is not there
         raise FileFailure(
-            f"the state directory {path} cannot be found: {_reason(error)}", help=_OTHER_STATE_DIR
+            f"the state directory {path} cannot be found: {os_reason(error)}", help=_OTHER_STATE_DIR
         ) from error
-
-
-def _reason(error: OSError | RuntimeError) -> str:
-    return (getattr(error, "strerror", None) or str(error)).lower()
 
 
 def _make_private(path: Path) -> None:

@@ -11,7 +11,7 @@ from enum import Enum, StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from relayctl.errors import FileFailure
+from relayctl.errors import FileFailure, os_reason
 from relayctl.host.cycle.slots import SlotFile
 from relayctl.host.lock import FileLock, Holder
 
@@ -194,7 +194,7 @@ class Exclusive:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise FileFailure(
-                f"{self._directory} cannot be made: {error.strerror}", help="check the owner and the free space there"
+                f"{self._directory} cannot be made: {os_reason(error)}", help="check the owner and the free space there"
             ) from error
 
     def _once(self, job: Job, number: int) -> Exception | None:

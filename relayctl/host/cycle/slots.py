@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from relayctl.errors import FileFailure
+from relayctl.errors import FileFailure, os_reason
 
 _MOST_BYTES = 65536
 
@@ -69,5 +69,6 @@ class SlotFile:
 
     def _failure(self, error: OSError) -> FileFailure:
         return FileFailure(
-            f"{self.path} cannot be used: {error.strerror}", help="check the owner and the free space of its directory"
+            f"{self.path} cannot be used: {os_reason(error)}",
+            help="check the owner and the free space of its directory",
         )

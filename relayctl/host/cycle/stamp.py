@@ -6,25 +6,18 @@ Whatever is wrong with the file, the job counts as due: once too often is better
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from relayctl.host.wholefile import write_whole
 
 if TYPE_CHECKING:
     from relayctl.host.clock import Clock
 
 FORMAT_VERSION = 1
 _MOST_BYTES = 4096
-
-
-class FailurePolicy(Enum):
-    """What a last time that failed means: RETRY has it due at once, COUNT lets it hold its place as any other."""
-
-    RETRY = "retry"
-    COUNT = "count"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,19 +29,19 @@ class LastRun:
     count: int
 
 
-def remaining(last: LastRun | None, interval: timedelta, now: datetime, policy: FailurePolicy) -> timedelta:
+def remaining(last: LastRun | None, interval: timedelta, now: datetime) -> timedelta:
     """How long until the job is due: zero if it is, never more than `interval`.
 
-    A time that lies ahead was written by a clock that was wrong, and says nothing.
+    After a failure it is due at once. A time that lies ahead was written by a clock that was wrong, and says nothing.
     """
-    if last is None or last.at > now or (not last.is_ok and policy is FailurePolicy.RETRY):
+    if last is None or last.at > now or not last.is_ok:
         return timedelta(0)
     return max(timedelta(0), interval - (now - last.at))
 
 
-def is_due(last: LastRun | None, interval: timedelta, now: datetime, policy: FailurePolicy) -> bool:
+def is_due(last: LastRun | None, interval: timedelta, now: datetime) -> bool:
     """Whether nothing remains."""
-    return remaining(last, interval, now, policy) == timedelta(0)
+    return remaining(last, interval, now) == timedelta(0)
 
 
 class Stamp:
@@ -65,12 +58,7 @@ class Stamp:
         before = self.last()
         run = LastRun(at=self._clock.now(), is_ok=is_ok, count=1 if before is None else before.count + 1)
         document = {"v": FORMAT_VERSION, "at": run.at.isoformat(), "ok": run.is_ok, "count": run.count}
-        draft = self.path.with_name(f"{self.path.name}.{os.getpid()}")
-        try:
-            draft.write_text(json.dumps(document))
-            draft.replace(self.path)
-        finally:
-            draft.unlink(missing_ok=True)
+        write_whole(self.path, json.dumps(document).encode())
         return run
 
     def last(self) -> LastRun | None:

@@ -1,4 +1,4 @@
-"""The record of the last time: survives, is torn, lies ahead; what each policy makes of a failure."""
+"""The record of the last time: survives, is torn, lies ahead; what a failure means."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relayctl.host.clock import HeldClock
-from relayctl.host.cycle.stamp import FailurePolicy, LastRun, Stamp, is_due, remaining
+from relayctl.host.cycle.stamp import LastRun, Stamp, is_due, remaining
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-RETRY, COUNT = FailurePolicy.RETRY, FailurePolicy.COUNT
 SPANS = st.timedeltas(min_value=timedelta(days=-3), max_value=timedelta(days=3))
 INTERVALS = st.timedeltas(min_value=timedelta(seconds=1), max_value=timedelta(days=1))
 
@@ -46,40 +45,37 @@ def test_what_is_torn_or_strange_is_due_and_is_replaced(tmp_path: Path, text: st
     stamp = Stamp(tmp_path / "last-run.json", HeldClock(NOW))
     stamp.path.write_text(text)
     assert stamp.last() is None
-    assert is_due(stamp.last(), HOUR, NOW, COUNT)
+    assert is_due(stamp.last(), HOUR, NOW)
     assert stamp.record(is_ok=True) == stamp.last()
 
 
 def test_a_restart_keeps_the_rhythm() -> None:
     last = LastRun(at=NOW, is_ok=True, count=1)
     later = NOW + timedelta(minutes=20)
-    assert remaining(last, HOUR, later, RETRY) == timedelta(minutes=40)
-    assert not is_due(last, HOUR, later, RETRY)
-    assert is_due(last, HOUR, NOW + HOUR, RETRY)
+    assert remaining(last, HOUR, later) == timedelta(minutes=40)
+    assert not is_due(last, HOUR, later)
+    assert is_due(last, HOUR, NOW + HOUR)
 
 
-def test_after_a_failure_the_policy_decides() -> None:
+def test_after_a_failure_it_is_due_at_once() -> None:
     failed = LastRun(at=NOW, is_ok=False, count=1)
-    later = NOW + timedelta(minutes=20)
-    assert is_due(failed, HOUR, later, RETRY)
-    assert remaining(failed, HOUR, later, COUNT) == timedelta(minutes=40)
-    assert is_due(failed, HOUR, NOW + 2 * HOUR, COUNT)
+    assert is_due(failed, HOUR, NOW + timedelta(minutes=20))
 
 
 def test_what_lies_ahead_holds_nothing_up() -> None:
     ahead = LastRun(at=NOW + timedelta(days=1), is_ok=True, count=1)
-    assert is_due(ahead, HOUR, NOW, COUNT)
+    assert is_due(ahead, HOUR, NOW)
 
 
-@given(SPANS, INTERVALS, st.booleans(), st.sampled_from(FailurePolicy))
+@given(SPANS, INTERVALS, st.booleans())
 def test_what_remains_is_within_the_interval_and_zero_exactly_when_due(
-    age: timedelta, interval: timedelta, is_ok: bool, policy: FailurePolicy
+    age: timedelta, interval: timedelta, is_ok: bool
 ) -> None:
     last = LastRun(at=NOW - age, is_ok=is_ok, count=1)
-    left = remaining(last, interval, NOW, policy)
+    left = remaining(last, interval, NOW)
     assert timedelta(0) <= left <= interval
-    assert is_due(last, interval, NOW, policy) == (not left)
+    assert is_due(last, interval, NOW) == (not left)
     if left:
-        assert is_due(last, interval, NOW + left, policy)
-        assert not is_due(last, interval, NOW + left - timedelta(microseconds=1), policy)
+        assert is_due(last, interval, NOW + left)
+        assert not is_due(last, interval, NOW + left - timedelta(microseconds=1))
         assert left == interval - age, "the next time is one interval after the last"

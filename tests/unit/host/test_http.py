@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from support.broker import await_fact
@@ -77,17 +79,91 @@ def test_a_route_that_fails_says_nothing_of_itself(server: HttpServer, capfd: py
     assert capfd.readouterr().err == ""
 
 
-def test_silent_clients_fill_the_places_for_a_while_only(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_clients_hold_their_places_for_a_while_only(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "_REQUEST_WITHIN_S", 0.4)
     silent = [_connect(server) for _ in range(http._MOST_CONNECTIONS)]
     places = server._server._places
     await_fact(lambda: places._value == 0, "not all are served")
-    assert _ask(server, b"GET /echo HTTP/1.0\r\n\r\n")[0] == 503
     silent[0].sendall(b"GET /ec")
     await_fact(lambda: places._value == http._MOST_CONNECTIONS, "a slow client holds its place")
-    assert _ask(server, b"GET /echo HTTP/1.0\r\n\r\n")[0] == 202
     for connection in silent:
         connection.close()
+
+
+_SLOW = [b"", b"GET /ec", b"GET /echo HTTP/1.0\r\nX-Mark", b"POST /hook HTTP/1.0\r\nContent-Length: 900000\r\n\r\nbody"]
+
+
+@pytest.mark.parametrize("sent", _SLOW, ids=["silent", "request-line", "headers", "body"])
+def test_slow_clients_give_way_to_a_probe(server: HttpServer, monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+    monkeypatch.setattr(http, "_REQUEST_WITHIN_S", 60.0)
+    slow = [_connect(server) for _ in range(http._MOST_CONNECTIONS * 2)]
+    for connection in slow:
+        with suppress(OSError):
+            connection.sendall(sent)
+    answers = [_ask(server, b"GET /echo HTTP/1.0\r\nX-Mark: probe\r\n\r\n") for _ in range(20)]
+    assert {(status, json.loads(body)["mark"]) for status, body in answers} == {(202, "probe")}
+    for connection in slow:
+        connection.close()
+
+
+def test_one_that_does_not_take_its_answer_gives_way_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "_REQUEST_WITHIN_S", 60.0)
+    large = Response(body=b"x" * (64 << 20))
+    made = HttpServer(":0", {("GET", "/large"): lambda _: large, ("GET", "/echo"): _echo})
+    made.start()
+    deaf = [_connect(made) for _ in range(http._MOST_CONNECTIONS)]
+    for connection in deaf:
+        connection.sendall(b"GET /large HTTP/1.0\r\n\r\n")
+    await_fact(lambda: made._server._places._value == 0, "not all are served")
+    assert _ask(made, b"GET /echo HTTP/1.0\r\n\r\n")[0] == 202
+    for connection in deaf:
+        connection.close()
+    made.stop()
+
+
+def test_whoever_is_being_answered_keeps_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "_REQUEST_WITHIN_S", 60.0)
+    go_on, begun = threading.Event(), threading.Semaphore(0)
+
+    def hold(request: Request) -> Response:
+        begun.release()
+        go_on.wait(30)
+        return _echo(request)
+
+    made = HttpServer(":0", {("GET", "/hold"): hold, ("GET", "/echo"): _echo})
+    made.start()
+    held = [_connect(made) for _ in range(http._MOST_CONNECTIONS)]
+    for connection in held:
+        connection.sendall(b"GET /hold HTTP/1.0\r\n\r\n")
+    assert all(begun.acquire(timeout=10) for _ in held)
+    assert _ask(made, b"GET /echo HTTP/1.0\r\n\r\n")[0] == 503
+    go_on.set()
+    assert [connection.recv(12) for connection in held] == [b"HTTP/1.0 202"] * len(held)
+    for connection in held:
+        connection.close()
+    made.stop()
+
+
+def test_places_come_back_where_there_was_no_room_for_a_thread(
+    server: HttpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", no_room)
+        for _ in range(http._MOST_CONNECTIONS + 1):
+            with _connect(server) as connection:
+                assert connection.recv(1) == b""
+    assert server._server._places._value == http._MOST_CONNECTIONS
+    assert _ask(server, b"GET /echo HTTP/1.0\r\n\r\n")[0] == 202
+
+
+def test_a_body_that_ends_early_reaches_no_route(server: HttpServer) -> None:
+    with _connect(server) as connection:
+        connection.sendall(b"POST /hook HTTP/1.0\r\nContent-Length: 50\r\n\r\nhello")
+        connection.shutdown(socket.SHUT_WR)
+        assert connection.recv(65536).startswith(b"HTTP/1.0 400 ")
 
 
 def test_an_address_in_use_is_an_error_with_a_way_out(server: HttpServer) -> None:

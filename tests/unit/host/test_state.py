@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
+import signal
 import stat
 import subprocess
 import threading
@@ -35,6 +37,22 @@ def test_git_does_not_see_it(tmp_path):
     state.outbox.write_text("x")
     seen = subprocess.run(["git", "-C", tmp_path, "status", "--porcelain"], capture_output=True, text=True).stdout
     assert seen == ""
+
+
+def test_git_does_not_see_it_after_a_full_disk_either(tmp_path):
+    pid = os.fork()
+    if pid == 0:
+        try:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+            StateDir(tmp_path / "state").create()
+        except FileFailure:
+            os._exit(7)
+        finally:
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+    assert (StateDir(tmp_path / "state").create().path / ".gitignore").read_text() == "*\n"
+    assert sorted(os.listdir(tmp_path / "state")) == [".gitignore", "broker"]
 
 
 def test_a_file_in_its_place_is_a_clear_error(tmp_path):
