@@ -81,9 +81,10 @@ def _markdown(problems: list[Problem], counts: Counts) -> str:
 def list_files(desk: Desk, linted: Linted) -> None:
     """The templates that were looked at."""
     from relayctl.cli.desk import to_json
+    from relayctl.cli.exits import harmless
 
     desk.deliver({
-        "text": lambda: "".join(f"{file}\n" for file in linted.files),
+        "text": lambda: harmless("".join(f"{file}\n" for file in linted.files)),
         "json": lambda: to_json({"v": 1, "files": linted.files}),
     })  # fmt: skip
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from relayctl.cli.verb import verb_app
+from relayctl.errors import os_reason
 
 if TYPE_CHECKING:
+    from relayctl.cli.desk import Desk
     from relayctl.core.carried import Import
 
 app = verb_app()
@@ -57,13 +59,25 @@ def import_(
     target = desk.settings.apps / app_name
     if files and not is_trial:
         _write_app(target, files)
-    outcome = render.Outcome(found=found, files=files, target=target, is_trial=is_trial, source=str(source))
+    outcome = render.Outcome(
+        found=found, files=files, target=target, is_trial=is_trial, source=str(source), flags=_flags(desk)
+    )
     desk.deliver({
         "text": lambda: render.text(outcome, desk.look.width),
         "json": lambda: to_json(render.as_document(outcome)),
     })  # fmt: skip
     if not found.is_complete or not files:
         raise Ended(Code.FINDINGS)
+
+
+def _flags(desk: Desk) -> str:
+    """The flag that names the tree, where nothing but a flag of this command did."""
+    import shlex
+
+    from relayctl.settings import Origin
+
+    is_told = desk.settings.origins["apps"] is Origin.FLAG
+    return f" --apps {shlex.quote(str(desk.settings.apps))}" if is_told else ""
 
 
 def _app_name(given: str | None, source: Path, kind: Kind) -> str:
@@ -139,4 +153,4 @@ def _write_app(target: Path, files: Mapping[str, str]) -> None:
     except OSError as error:
         if draft is not None:
             shutil.rmtree(draft, ignore_errors=True)
-        raise FileFailure(f"{target}: cannot be written: {(error.strerror or 'unknown error').lower()}") from None
+        raise FileFailure(f"{target}: cannot be written: {os_reason(error)}") from None

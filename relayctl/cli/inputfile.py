@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from relayctl.errors import UsageError
+from relayctl.errors import UsageError, os_reason
 
 
 def name_of(source: Path) -> str:
@@ -23,7 +23,7 @@ def read_bounded(source: Path, most: int, *, size: str, way_out: str) -> bytes:
             with source.open("rb") as file:
                 raw = file.read(most + 1)
     except OSError as error:
-        raise UsageError(f"{name}: cannot be read: {(error.strerror or 'unknown error').lower()}") from None
+        raise UsageError(f"{name}: cannot be read: {os_reason(error)}") from None
     if len(raw) > most:
         raise UsageError(f"{name}: larger than {size}", help=way_out)
     return raw

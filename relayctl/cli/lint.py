@@ -73,6 +73,8 @@ class Task:
     stdin_filename: Path | None = None
     manner: Manner = USUAL
     forces_exclude: bool = False
+    settled: Mapping[str, Loaded] = field(default_factory=dict)
+    """By file, apps that were judged as they are now, and need no further look."""
 
 
 def lint(task: Task, known: Mapping[Path, Mapping[str, Loaded]] | None = None) -> Linted:
@@ -120,7 +122,8 @@ def selection(select: str | None, ignore: str | None, *, is_strict: bool) -> Sel
 
 
 def _lint_tree(found: Linted, root: Path, task: Task, known: Mapping[Path, Mapping[str, Loaded]] | None) -> None:
-    as_read = {} if known is None else known.get(root, {})
+    as_read = dict(known.get(root, {})) if known is not None else {}
+    as_read |= {loaded.name: loaded for loaded in task.settled.values() if loaded.directory.parent == root}
     tree = load_tree(root, now=task.now, with_digest=False, with_apps=False, manner=task.manner, known=as_read)
     if tree.trouble is not None:
         raise NoTemplates(f"{root}: {tree.trouble}", help="name the apps directory, or make a first app: relayctl init")
@@ -146,7 +149,10 @@ def _lint_app(found: Linted, path: Path, task: Task) -> None:
         found.files.append(path.as_posix())
         return
     directory = _named(directory)
-    found.add(load_app(directory, root=directory.parent, now=task.now, with_digest=False, manner=task.manner))
+    loaded = task.settled.get((directory / TEMPLATE).as_posix())
+    if loaded is None:
+        loaded = load_app(directory, root=directory.parent, now=task.now, with_digest=False, manner=task.manner)
+    found.add(loaded)
 
 
 def _named(directory: Path) -> Path:

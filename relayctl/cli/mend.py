@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from relayctl.cli.lint import Linted, Task
-from relayctl.errors import FileFailure
+from relayctl.cli.lint import Linted, Task, lint
+from relayctl.errors import FileFailure, os_reason
+from relayctl.templates.find import TEMPLATE
 
 if TYPE_CHECKING:
     from relayctl.core.problem import Problem
     from relayctl.templates.fixes.rounds import Mended, Refusal
+    from relayctl.templates.load import Loaded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +26,8 @@ class Change:
     path: Path | None
     old: bytes
     mended: Mended
+    loaded: Loaded | None = None
+    """What a look at it would find now, where that is known."""
 
     @property
     def is_one(self) -> bool:
@@ -38,6 +42,7 @@ def changes(linted: Linted, task: Task, wants: Callable[[Problem], bool], *, by_
     found = []
     touched = {problem.place.file for problem in linted.problems if wants(problem)}
     seen: set[str] = set()
+    known = {loaded.directory: loaded for apps in linted.trees.values() for loaded in apps.values()}
     for file, home in linted.homes.items():
         real = os.path.realpath(file)
         if file not in touched or real in seen:
@@ -47,11 +52,14 @@ def changes(linted: Linted, task: Task, wants: Callable[[Problem], bool], *, by_
         text = linted.texts.get(file)
         bench = bench_of(home, file, task.now, task.manner)
         old = text if text is not None else _read(Path(file))
+        seen_so = known.get(home) if home is not None else None
         try:
-            mended = bench.silence(old, wants) if by_ignores else bench.mend(old, wants)
+            mended = bench.silence(old, wants) if by_ignores else bench.mend(old, wants, seen_so)
         except UnicodeDecodeError:
             continue
-        found.append(Change(file=file, path=None if text is not None else Path(file), old=old, mended=mended))
+        loaded = bench.loaded(home, mended) if home is not None and text is None and not by_ignores else None
+        path = None if text is not None else Path(file)
+        found.append(Change(file=file, path=path, old=old, mended=mended, loaded=loaded))
     return found
 
 
@@ -64,10 +72,20 @@ def write(found: list[Change]) -> None:
             overwrite(change.path, change.old, change.mended.data)
 
 
-def after(task: Task, found: list[Change]) -> Task:
-    """The same task on what is there now."""
+def look_again(task: Task, linted: Linted, found: list[Change]) -> Linted:
+    """The same look at what is there now; only what was changed and not judged since is read."""
     text = next((change.mended.data for change in found if change.path is None), task.stdin)
-    return replace(task, stdin=text)
+    changed = {os.path.realpath(change.file) for change in found if change.is_one}
+    known = {
+        root: {
+            name: loaded
+            for name, loaded in apps.items()
+            if os.path.realpath(loaded.directory / TEMPLATE) not in changed
+        }
+        for root, apps in linted.trees.items()
+    }
+    settled = {change.file: change.loaded for change in found if change.is_one and change.loaded is not None}
+    return lint(replace(task, stdin=text, settled=settled), known)
 
 
 def differences(found: Sequence[Change]) -> str:
@@ -79,7 +97,7 @@ def differences(found: Sequence[Change]) -> str:
 
 def told(found: Sequence[Change], verb: str) -> list[str]:
     """What was done, and which fixes were taken back."""
-    from relayctl.render.counting import counted
+    from relayctl.core.counting import counted
 
     fixed = [problem for change in found for problem in change.mended.fixed]
     files = sum(change.is_one for change in found)
@@ -94,7 +112,7 @@ def told(found: Sequence[Change], verb: str) -> list[str]:
 
 def told_of_comments(found: Sequence[Change]) -> list[str]:
     """What comments were written. What could not be silenced is still there to be read."""
-    from relayctl.render.counting import counted
+    from relayctl.core.counting import counted
 
     count = sum(len(change.mended.fixed) for change in found)
     if not count:
@@ -112,4 +130,4 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise FileFailure(f"{path}: cannot be read: {(error.strerror or 'unknown error').lower()}") from None
+        raise FileFailure(f"{path}: cannot be read: {os_reason(error)}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,8 +93,10 @@ def validate(
         from relayctl.cli.lintwatch import keep_looking
 
         keep_looking(desk, task, lambda seen, took_s: findings.deliver(desk, taken(seen, chosen), took_s))
+    # Many small values live until the end of this process: to look for cycles between them only costs time.
+    gc.disable()
     done: list[Change] = []
-    linted = lint(task)
+    linted = lint(task, {} if repair.is_wanted else None)
     if repair.is_wanted:
         linted, done = _repaired(desk, task, linted, chosen, repair)
     linted = taken(linted, chosen)
@@ -187,7 +190,6 @@ def _repaired(
 ) -> tuple[Linted, list[Change]]:
     """What is left after the repair, and what was done; where it is only shown, all is left."""
     from relayctl.cli import mend
-    from relayctl.cli.lint import lint
     from relayctl.core.problem import Problem
 
     def wants(problem: Problem) -> bool:
@@ -201,6 +203,6 @@ def _repaired(
         return linted, done
     mend.write(done)
     if any(change.is_one for change in done):
-        linted = lint(mend.after(task, done))
+        linted = mend.look_again(task, linted, done)
     desk.remark(*(mend.told_of_comments(done) if repair.add_ignores else mend.told(done, "fixed")))
     return linted, done

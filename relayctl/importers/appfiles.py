@@ -7,7 +7,9 @@ import re
 from collections.abc import Mapping
 
 from relayctl.core.carried import Import, Job
+from relayctl.core.cron import Cron, Every
 from relayctl.core.duration import format_duration
+from relayctl.templates.gaps import shortest_gap
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./ -]*[A-Za-z0-9]", re.ASCII)
 _WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off"})
@@ -52,10 +54,18 @@ def _schedule(job: Job) -> str:
     keys |= {"every": job.every} if job.every else {"cron": json.dumps(job.cron)}
     if not job.every and job.timezone != "UTC":
         keys["timezone"] = job.timezone
-    keys |= {"timeout": format_duration(job.timeout), "retries": str(job.retries)}
+    keys |= {"timeout": format_duration(job.timeout) + _excuse(job), "retries": str(job.retries)}
     keys |= _unusual(job)
     lines = [f"{key}: {value}" for key, value in keys.items()]
     return "  - " + "\n    ".join(lines) + "\n"
+
+
+def _excuse(job: Job) -> str:
+    """A comment where runs may meet, as they may in the tool that the job comes from."""
+    gap = shortest_gap(Every.parse(job.every) if job.every else Cron.parse(job.cron, job.timezone))
+    if job.overlap != "allow" or gap is None or job.timeout <= gap:
+        return ""
+    return "  # relay: ignore[RLY501] runs may meet, as they might before"
 
 
 def _unusual(job: Job) -> Mapping[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from relayctl.core.carried import Import, Job, Names, Note, Secrets
+from relayctl.core.carried import Import, Job, Names, Notes, Secrets
 from relayctl.core.cron import Cron, Every
 from relayctl.core.duration import format_duration
 from relayctl.importers.script import around, is_variable
@@ -34,6 +34,9 @@ _WRAPPERS = frozenset(
     | {"sh", "bash", "/bin/sh", "/bin/bash", "php", "python", "python3", "node", "ruby", "perl", "command"}
 )
 """Words in front of the one that names a job."""
+_LOCK = (".lock", ".pid")
+"""What a wrapper's own file is called, which is no job's name."""
+_GIVEN = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)=([^\s$\"']+)")
 _HOME_OF_RUN = "cd || exit"
 
 
@@ -43,6 +46,15 @@ class _Line:
     when: str
     user: str
     command: str
+
+
+_NO_WORDS = re.compile(
+    r"(?:@[a-z]+|(?:[0-9*][0-9*/,~-]*\s+){4}\S+)(?:\s|$)"  # a line that was taken out
+    r"|\W*(?:m|min|minutes?)\b.*\b(?:dow|week|weekday|command|cmd)\b"  # the names of the fields
+    r"|[^A-Za-z]*$"
+    r"|\W*[|│└┌.]",  # a drawing of the fields
+    re.IGNORECASE,
+)
 
 
 @dataclass(slots=True)
@@ -65,7 +77,7 @@ class CrontabReader:
         self._state = _State(timezone, {})
         self._names = Names()
         self._jobs: list[Job] = []
-        self._notes: list[Note] = []
+        self._notes = Notes()
         self._secrets = Secrets()
         self._values: dict[str, tuple[str, int]] = {}
         self._users: dict[str, int] = {}
@@ -77,7 +89,7 @@ class CrontabReader:
             if not line:
                 self._state.comment = ""
             elif line.startswith("#"):
-                self._state.comment = _plain(line.lstrip("# \t"))[:_COMMENT_USED]
+                self._state.comment = _said(_plain(line.lstrip("# \t")))[:_COMMENT_USED]
             elif (variable := _variable_in(line)) is not None:
                 self._set(number, *variable)
             else:
@@ -86,15 +98,12 @@ class CrontabReader:
         self._tell_users()
         return Import(jobs=self._jobs, notes=self._notes, secrets=self._secrets.references)
 
-    def _note(self, line: int, message: str, *, is_lost: bool = False) -> None:
-        self._notes.append(Note(line=line, message=message, is_lost=is_lost))
-
     def _set(self, number: int, name: str, value: str) -> None:
         state = self._state
         if name in _MAIL:
             if value:
                 what = f"{name} is not carried: nothing is mailed"
-                self._note(number, f"{what}; relayctl logs keeps the output, relayctl dlq what failed for good")
+                self._notes.take(number, f"{what}; relayctl logs keeps the output, relayctl dlq what failed for good")
         elif name == "CRON_TZ":
             state.zone = value
         elif name == "SHELL":
@@ -103,7 +112,7 @@ class CrontabReader:
             minutes = int(value) if re.fullmatch(r"[0-9]{1,4}", value, re.ASCII) else 0
             state.delay = timedelta(minutes=minutes)
         elif not is_variable(name):
-            self._note(number, f"the variable {name[:40]!r} is not carried: no shell can set one of that name")
+            self._notes.take(number, f"the variable {name[:40]!r} is not carried: no shell can set one of that name")
         elif secret_in(name, value) or (promises_secret(name) and value):
             state.variables.pop(name, None)
             self._set_secret(number, name, value)
@@ -113,16 +122,16 @@ class CrontabReader:
                 del self._values[name]
             state.variables[name] = value
             if name == "TZ":
-                self._note(number, "TZ is set for the commands and moves no schedule; CRON_TZ would")
+                self._notes.take(number, "TZ is set for the commands and moves no schedule; CRON_TZ would")
 
     def _set_secret(self, number: int, name: str, value: str) -> None:
         reference, _ = self._secrets.take(name, name)
         if name in self._values and self._values[name][0] != value and self._is_used(name):
             words = f"{name} has another value from here on, and an app has one secret of a name: split the crontab"
-            self._note(number, words, is_lost=True)
+            self._notes.take(number, words, is_lost=True)
             return
         self._values[name] = value, len(self._jobs)
-        self._note(
+        self._notes.take(
             number, f"the value of {name} looks like a secret and is not repeated: relayctl secret set {reference}"
         )
 
@@ -133,15 +142,21 @@ class CrontabReader:
     def _carry(self, number: int, text: str) -> None:
         line = self._split(number, text)
         if isinstance(line, str):
-            self._note(number, line, is_lost=True)
+            self._notes.take(number, line, is_lost=True)
             return
         try:
             timing = read_timing(line.when, self._state.zone, seed=line.command)
         except NoTiming as reason:
-            self._note(number, f"not carried: {reason}", is_lost=True)
+            self._notes.take(number, f"not carried: {reason}", is_lost=True)
             return
         if timing.remark:
-            self._note(number, timing.remark)
+            self._notes.take(number, timing.remark)
+        if _holds_secret(line.command):
+            self._notes.take(
+                number,
+                "the command holds what looks like a secret, and so does its script: let it read a variable, and name "
+                "that under secrets:",
+            )
         if line.user:
             self._users.setdefault(line.user, number)
         self._jobs.append(self._job(line, timing))
@@ -164,8 +179,7 @@ class CrontabReader:
             )
         user = ""
         if self._is_system:
-            user, _, rest = rest.partition(" ")
-            rest = rest.strip(" \t")
+            user, rest = (*re.split(r"[ \t]+", rest, maxsplit=1), "")[:2]
         if not rest or rest.startswith(("#", "%")):
             return "not carried: there is no command in the line"
         return _Line(number, when, user, rest)
@@ -205,13 +219,15 @@ class CrontabReader:
         trigger = Every.parse(job.every) if job.every else Cron.parse(job.cron, job.timezone)
         gap = shortest_gap(trigger)
         if gap is not None and self._state.delay * 2 >= gap:
-            self._note(job.line, f"RANDOM_DELAY is not carried: a spread stays below half of {format_duration(gap)}")
+            self._notes.take(
+                job.line, f"RANDOM_DELAY is not carried: a spread stays below half of {format_duration(gap)}"
+            )
             return job
         return replace(job, jitter=format_duration(self._state.delay))
 
     def _tell_users(self) -> None:
         for user, line in self._users.items():
-            self._note(line, f'jobs of "{user[:40]}" run as the user of the worker: a worker never changes users')
+            self._notes.take(line, f'jobs of "{user[:40]}" run as the user of the worker: a worker never changes users')
 
 
 def read_crontab(text: str, *, timezone: str = "UTC", is_system: bool = False) -> Import:
@@ -228,6 +244,12 @@ def _variable_in(line: str) -> tuple[str, str] | None:
     if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
         value = value[1:-1]
     return name, value
+
+
+def _holds_secret(command: str) -> bool:
+    """Whether a password or token stands in a command; a variable that it reads is none."""
+    given = (found.groups() for found in _GIVEN.finditer(command))
+    return secret_in("", command) is not None or any(secret_in(name, value) is not None for name, value in given)
 
 
 def _percent(command: str) -> tuple[str, str | None]:
@@ -251,13 +273,18 @@ def _stem(command: str) -> str:
     without_folder = re.sub(r"^\s*(?:cd|pushd)\s+\S+\s*(?:&&|;)", "", command)
     for written in without_folder.split():
         word = written.strip("\"'(){};&|")
-        if "=" in word or word.startswith("-") or word in _WRAPPERS:
+        if "=" in word or word.startswith("-") or word.endswith(_LOCK) or word in _WRAPPERS:
             continue
         stem = word.rstrip("/").rpartition("/")[2]
         stem = re.sub(r"\.(?:sh|py|pl|rb|js|php)$", "", stem)
         if stem and stem not in _WRAPPERS:
             return stem
     return ""
+
+
+def _said(comment: str) -> str:
+    """A comment above a line where it tells of it; empty where it is a ruler, a heading or a line taken out."""
+    return "" if _NO_WORDS.match(comment) else comment
 
 
 def _plain(text: str) -> str:

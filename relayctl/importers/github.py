@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from relayctl.core.carried import LONGEST_RUN, Import, Job, Names, Note, Secrets
+from relayctl.core.carried import LONGEST_RUN, Import, Job, Names, Notes, Secrets
 from relayctl.importers.documents import Part, Unread, another_secret, mapping, one_line, parts_of, sequence
 from relayctl.importers.script import around, is_variable, quoted
 from relayctl.importers.timing import NoTiming, Timing, read_timing
@@ -46,7 +46,7 @@ class _Reader:
         self._stem = stem
         self._names = Names()
         self._jobs: list[Job] = []
-        self._notes: list[Note] = []
+        self._notes = Notes()
         self._secrets = Secrets()
 
     def found(self) -> Import:
@@ -56,24 +56,21 @@ class _Reader:
     def add(self, part: Part | Unread) -> None:
         """Carry what one document of the file says."""
         if isinstance(part, Unread):
-            self._note(part.line, part.message, is_lost=True)
+            self._notes.take(part.line, part.message, is_lost=True)
             return
         schedules = sequence(mapping(part.value.get("on")).get("schedule"))
         if not schedules:
-            self._note(part.line("on"), "nothing to carry: the workflow has no on.schedule", is_lost=True)
+            self._notes.take(part.line("on"), "nothing to carry: the workflow has no on.schedule", is_lost=True)
             return
         self._tell_other_triggers(part)
         timings = [timing for place in range(len(schedules)) for timing in self._timing(part, schedules[place], place)]
         for name in mapping(part.value.get("jobs")):
             self._carry(part, name, timings)
 
-    def _note(self, line: int, message: str, *, is_lost: bool = False) -> None:
-        self._notes.append(Note(line=line, message=message, is_lost=is_lost))
-
     def _tell_other_triggers(self, part: Part) -> None:
         for trigger in mapping(part.value.get("on")):
             if trigger not in ("schedule", "workflow_dispatch"):
-                self._note(part.line("on", trigger), f"the trigger {one_line(trigger)} is not carried")
+                self._notes.take(part.line("on", trigger), f"the trigger {one_line(trigger)} is not carried")
 
     def _timing(self, part: Part, entry: object, place: int) -> Sequence[tuple[Timing, int]]:
         line = part.line("on", "schedule", place)
@@ -85,10 +82,10 @@ class _Reader:
                 raise NoTiming("there is no cron in the entry")
             timing = read_timing(cron, zone if isinstance(zone, str) else "UTC", seed=self._stem)
         except NoTiming as reason:
-            self._note(line, f"not carried: {reason}", is_lost=True)
+            self._notes.take(line, f"not carried: {reason}", is_lost=True)
             return ()
         if timing.remark:
-            self._note(line, timing.remark)
+            self._notes.take(line, timing.remark)
         return ((timing, line),)
 
     def _carry(self, part: Part, name: str, timings: Sequence[tuple[Timing, int]]) -> None:
@@ -96,7 +93,7 @@ class _Reader:
         try:
             script = self._script(part, name, job)
         except _Refusal as reason:
-            self._note(reason.line, f"job {one_line(name)} is not carried: {reason}", is_lost=True)
+            self._notes.take(reason.line, f"job {one_line(name)} is not carried: {reason}", is_lost=True)
             return
         workflow = part.value.get("name")
         stem = f"{workflow if isinstance(workflow, str) else self._stem}-{name}"
@@ -117,7 +114,7 @@ class _Reader:
         where = ("jobs", name)
         for key in job:
             if key in _TOLD_KEYS:
-                self._note(part.line(*where, key), _TOLD_KEYS[key])
+                self._notes.take(part.line(*where, key), _TOLD_KEYS[key])
             elif key not in _JOB_KEYS:
                 raise _Refusal(part.line(*where, key), f"{one_line(key)} has no counterpart")
         variables = self._variables(part, ("env",), part.value.get("env"))
@@ -139,7 +136,7 @@ class _Reader:
             step, line = mapping(item), part.line(*where, "steps", place)
             uses = step.get("uses")
             if isinstance(uses, str) and _CHECKOUT.fullmatch(uses):
-                self._note(line, "checkout is not carried: the app's folder holds what is in git")
+                self._notes.take(line, "checkout is not carried: the app's folder holds what is in git")
                 continue
             commands.append(self._step(part, (*where, "steps", place), step, line))
             shells.add(str(step.get("shell", "bash")))
@@ -179,11 +176,13 @@ class _Reader:
             line, text = part.line(*where, name), str(value)
             secret = _SECRET.fullmatch(text.strip())
             if not is_variable(name):
-                self._note(line, f"the variable {one_line(name)} is not carried: no shell can set one of that name")
+                self._notes.take(
+                    line, f"the variable {one_line(name)} is not carried: no shell can set one of that name"
+                )
             elif secret is not None:
                 self._secret(line, name, secret[1])
             elif _EXPRESSION.search(text):
-                self._note(line, f"{name} is not carried: ${{{{ … }}}} is known only on GitHub; give it a value")
+                self._notes.take(line, f"{name} is not carried: ${{{{ … }}}} is known only on GitHub; give it a value")
             elif secret_in(name, text) or promises_secret(name):
                 self._secret(line, name, name)
             else:
@@ -193,9 +192,9 @@ class _Reader:
     def _secret(self, line: int, name: str, secret: str) -> None:
         reference, is_taken = self._secrets.take(name, secret)
         if is_taken:
-            self._note(line, f"{name} becomes a secret: relayctl secret set {reference}")
+            self._notes.take(line, f"{name} becomes a secret: relayctl secret set {reference}")
         else:
-            self._note(line, another_secret(name, reference), is_lost=True)
+            self._notes.take(line, another_secret(name, reference), is_lost=True)
 
 
 def _timeout(job: dict[str, Any]) -> timedelta:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from relayctl.core.carried import LONGEST_RUN, Import, Job, Names, Note, Secrets
+from relayctl.core.carried import LONGEST_RUN, Import, Job, Names, Notes, Secrets
 from relayctl.importers.documents import Part, Unread, another_secret, mapping, one_line, parts_of, sequence
 from relayctl.importers.script import around, is_variable, quoted
 from relayctl.importers.timing import NoTiming, Timing, read_timing
@@ -34,42 +34,39 @@ class _Reader:
     def __init__(self) -> None:
         self._names = Names()
         self._jobs: list[Job] = []
-        self._notes: list[Note] = []
+        self._notes = Notes()
         self._secrets = Secrets()
 
     def read(self, text: str) -> Import:
         for part in parts_of(text):
             if isinstance(part, Unread):
-                self._note(part.line, part.message, is_lost=True)
+                self._notes.take(part.line, part.message, is_lost=True)
             elif part.value.get("kind") == "CronJob":
                 self._carry(part)
             else:
-                self._note(part.line("kind"), f"not carried: a {one_line(part.value.get('kind', 'document'))}")
+                self._notes.take(part.line("kind"), f"not carried: a {one_line(part.value.get('kind', 'document'))}")
         return Import(jobs=self._jobs, notes=self._notes, secrets=self._secrets.references)
-
-    def _note(self, line: int, message: str, *, is_lost: bool = False) -> None:
-        self._notes.append(Note(line=line, message=message, is_lost=is_lost))
 
     def _carry(self, part: Part) -> None:
         spec = mapping(part.value.get("spec"))
         schedule = spec.get("schedule")
         where = part.line("spec", "schedule")
         if not isinstance(schedule, str):
-            self._note(where, "not carried: the CronJob has no schedule", is_lost=True)
+            self._notes.take(where, "not carried: the CronJob has no schedule", is_lost=True)
             return
         zone = spec.get("timeZone")
         try:
             timing = read_timing(schedule, zone if isinstance(zone, str) and zone else "UTC", seed=schedule)
         except NoTiming as reason:
-            self._note(where, f"not carried: {reason}", is_lost=True)
+            self._notes.take(where, f"not carried: {reason}", is_lost=True)
             return
         container = self._container(part, spec)
         if container is None:
             return
         if timing.remark:
-            self._note(where, timing.remark)
+            self._notes.take(where, timing.remark)
         if not zone and timing.cron and timing.timezone == "UTC":
-            self._note(where, "without timeZone the cluster's own zone decided; UTC here")
+            self._notes.take(where, "without timeZone the cluster's own zone decided; UTC here")
         self._jobs.append(self._job(part, spec, timing, container))
 
     def _container(self, part: Part, spec: dict[str, Any]) -> dict[str, Any] | None:
@@ -78,13 +75,15 @@ class _Reader:
         path = ("spec", "jobTemplate", "spec", "template", "spec", "containers")
         containers = [item for item in sequence(pod.get("containers")) if isinstance(item, dict)]
         if not containers:
-            self._note(part.line(*path), "not carried: the CronJob has no container", is_lost=True)
+            self._notes.take(part.line(*path), "not carried: the CronJob has no container", is_lost=True)
             return None
         if len(containers) > 1:
-            self._note(part.line(*path), f"only the first of {len(containers)} containers is carried", is_lost=True)
+            self._notes.take(
+                part.line(*path), f"only the first of {len(containers)} containers is carried", is_lost=True
+            )
         first = containers[0]
         if not _words(first):
-            self._note(
+            self._notes.take(
                 part.line(*path, 0),
                 "not carried: the container runs what its image says; write its command here or call it from a script",
                 is_lost=True,
@@ -127,7 +126,7 @@ class _Reader:
             return LONGEST_RUN
         wanted = timedelta(seconds=min(seconds, 365 * 86_400))
         if wanted > LONGEST_RUN:
-            self._note(
+            self._notes.take(
                 part.line("spec", "jobTemplate", "spec", "activeDeadlineSeconds"),
                 "a worker cuts runs off after an hour unless its RELAYCTL_MAX_TIMEOUT says more",
             )
@@ -136,7 +135,7 @@ class _Reader:
     def _overlap(self, part: Part, spec: dict[str, Any]) -> str:
         policy = str(spec.get("concurrencyPolicy", "Allow"))
         if policy not in _POLICIES:
-            self._note(
+            self._notes.take(
                 part.line("spec", "concurrencyPolicy"),
                 f"concurrencyPolicy {one_line(policy)} is not carried: nothing ends a run for the next one; "
                 "the next one is skipped instead",
@@ -151,7 +150,7 @@ class _Reader:
             name, value = entry.get("name"), entry.get("value")
             line = part.line(*path, place)
             if not isinstance(name, str) or not is_variable(name):
-                self._note(line, "a variable without a usable name is not carried")
+                self._notes.take(line, "a variable without a usable name is not carried")
             elif "valueFrom" in entry:
                 self._from_elsewhere(line, name, mapping(entry["valueFrom"]))
             elif secret_in(name, str(value or "")) or (promises_secret(name) and value):
@@ -167,25 +166,27 @@ class _Reader:
             self._secret(line, name, secret, "it is a reference")
         else:
             kind = next(iter(source), "valueFrom")
-            self._note(line, f"{name} is not carried: {one_line(kind)} has no counterpart; give it a value under env:")
+            self._notes.take(
+                line, f"{name} is not carried: {one_line(kind)} has no counterpart; give it a value under env:"
+            )
 
     def _secret(self, line: int, name: str, secret: str, why: str) -> None:
         reference, is_taken = self._secrets.take(name, secret)
         if is_taken:
-            self._note(line, f"{name} becomes a secret ({why}): relayctl secret set {reference}")
+            self._notes.take(line, f"{name} becomes a secret ({why}): relayctl secret set {reference}")
         else:
-            self._note(line, another_secret(name, reference), is_lost=True)
+            self._notes.take(line, another_secret(name, reference), is_lost=True)
 
     def _tell_rest(self, part: Part, spec: dict[str, Any], job: dict[str, Any], container: dict[str, Any]) -> None:
         image = container.get("image")
         inside = ("spec", "jobTemplate", "spec", "template", "spec")
         if image is not None:
-            self._note(
+            self._notes.take(
                 part.line(*inside, "containers", 0, "image"),
                 f"the image {one_line(image)} is not carried: its programs must be on the workers",
             )
         if "startingDeadlineSeconds" in spec:
-            self._note(
+            self._notes.take(
                 part.line("spec", "startingDeadlineSeconds"),
                 "startingDeadlineSeconds is not carried: the latest missed run is caught up within the workers' "
                 "RELAYCTL_CATCH_UP_HORIZON",
@@ -199,7 +200,7 @@ class _Reader:
         for path, level, known in levels:
             for key in level:
                 if key not in known:
-                    self._note(part.line(*path, key), f"{one_line(key)} is not carried")
+                    self._notes.take(part.line(*path, key), f"{one_line(key)} is not carried")
 
 
 def _pod(spec: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from relayctl.core.names import AppName, is_name, legal_form, why_not_a_name
 from relayctl.core.problem import Place, Problem, Severity
+from relayctl.errors import os_reason
 
 TEMPLATE = "template.yaml"
 _IGNORED_DIRECTORIES = frozenset(
@@ -76,7 +77,7 @@ def find_apps(root: Path) -> Tree:
     except FileNotFoundError:
         return Tree(root=root, trouble="it does not exist")
     except (OSError, RuntimeError) as error:
-        return Tree(root=root, trouble=f"it cannot be read ({getattr(error, 'strerror', None) or 'a loop of links'})")
+        return Tree(root=root, trouble=f"it cannot be read ({os_reason(error)})")
     apps: list[AppDirectory] = []
     problems: list[Problem] = []
     for entry in entries:
@@ -135,7 +136,10 @@ def _template_in(path: Path, real: Path) -> Problem | bool:
         names = sorted(entry.name for entry in real.iterdir())
     except OSError as error:
         return _problem(
-            "RLY001", path.as_posix(), f"the directory cannot be read ({error.strerror})", help="check its permissions"
+            "RLY001",
+            path.as_posix(),
+            f"the directory cannot be read ({os_reason(error)})",
+            help="check its permissions",
         )
     for name in names:
         if name.lower() in ("template.yml", "template.yaml"):

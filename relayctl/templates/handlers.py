@@ -9,13 +9,16 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from relayctl.core.problem import Problem, Severity
 from relayctl.templates.document import Document, MappingNode, PathPart, ScalarNode, SequenceNode, path_text
 from relayctl.templates.fixes.tokens import rewritten
 from relayctl.templates.keys import closest
-from relayctl.templates.nodesource import NodeModule, read_node_module
 from relayctl.templates.pysource import Finding, Outcome, PythonModule, read_module
+
+if TYPE_CHECKING:
+    from relayctl.templates.nodesource import NodeModule
 
 _DOTTED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)+", re.ASCII)
 _NODE_DOTTED = re.compile(r"[A-Za-z0-9_$-]+(?:\.[A-Za-z0-9_$-]+)*\.[A-Za-z_$][A-Za-z0-9_$]*", re.ASCII)
@@ -179,6 +182,8 @@ class HandlerCheck:
             return
         source = self._node_modules.get(file)
         if source is None:
+            from relayctl.templates.nodesource import read_node_module
+
             source = self._node_modules[file] = read_node_module(file)
         self._judge_node(path, node, name, self._shown(file), source)
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 
+from relayctl.core.counting import counted
 from relayctl.core.problem import Problem
 from relayctl.templates.document import Source
 
@@ -17,6 +18,8 @@ Reads = Callable[[str], int]
 _LINES_ABOVE = 6
 _MOST_CHARS = 300_000
 """To be read in all tries together; beyond them the likeliest have been tried."""
+_SMALL = 4_000
+"""Up to so many characters a file may not show all indentations that it could have."""
 _ENOUGH = 3
 _MOST_PLACES = 8
 
@@ -27,8 +30,9 @@ class _Move:
 
     line: int
     indent: int
-    worth: tuple[int, int]
-    """How well the file can be read then, and how many lines stand there already, up to a few."""
+    worth: tuple[int, bool, int, bool]
+    """How well the file can be read then, whether the line stands where none does by whole steps, how many lines stand
+    at the new place already, up to a few, and whether that is one step behind the line that it belongs to."""
 
 
 def misplaced(source: Source, at: int, reads: Reads) -> Problem | None:
@@ -52,9 +56,9 @@ def misplaced(source: Source, at: int, reads: Reads) -> Problem | None:
         "RLY002",
         start,
         start + len(text.strip()),
-        f"this line is indented by {_spaces(_indent(text))}, its neighbours by {best.indent}",
+        f"this line is indented by {counted(_indent(text), 'space')}, its neighbours by {best.indent}",
         detail="YAML tells by the indentation what belongs together",
-        help=f"indent it by {_spaces(best.indent)}",
+        help=f"indent it by {counted(best.indent, 'space')}",
     )
 
 
@@ -73,14 +77,35 @@ def _places(source: Source, at: int, common: Counter[int]) -> Iterator[tuple[int
     """Lines with the indentations that they might have instead, the likeliest lines first."""
     for line in _candidates(source, at):
         own = _indent(source.line_text(line))
-        yield from ((line, indent) for indent in sorted(set(common) - {own})[:_MOST_PLACES])
+        near = {own + by for by in (-2, -1, 1, 2) if own + by >= 0} if len(source.text) <= _SMALL else set()
+        places = sorted(set(common) - {own})[:_MOST_PLACES]
+        yield from ((line, indent) for indent in [*places, *sorted(near - set(places))])
 
 
 def _move(source: Source, line: int, indent: int, common: Counter[int], reads: Reads) -> _Move | None:
     start, end = source.line_bounds(line)
     text = source.text[start:end].lstrip(" ")
     well = reads(f"{source.text[:start]}{' ' * indent}{text}{source.text[end:]}")
-    return _Move(line=line, indent=indent, worth=(well, min(common[indent], _ENOUGH))) if well else None
+    if not well:
+        return None
+    step = _step(source)
+    is_off = _indent(source.text[start:end]) % step != 0 and indent % step == 0
+    is_usual = indent - _above(source, line, indent) == (step if indent else 0)
+    return _Move(line=line, indent=indent, worth=(well, is_off, min(common[indent], _ENOUGH), is_usual))
+
+
+def _above(source: Source, line: int, indent: int) -> int:
+    """The indentation of the line that one at this place would belong to."""
+    texts = (source.line_text(number) for number in range(line - 1, 0, -1))
+    return next((_indent(text) for text in texts if _counts(text) and _indent(text) < indent), 0)
+
+
+def _step(source: Source) -> int:
+    """How much further lines of this file mostly stand than what they belong to."""
+    indents = [_indent(text) for text in map(source.line_text, range(1, _last(source) + 1)) if _counts(text)]
+    steps = Counter(later - earlier for earlier, later in pairwise(indents) if later > earlier)
+    step, times = steps.most_common(1)[0] if steps else (2, 0)
+    return step if times > 1 else 2
 
 
 def _counts(text: str) -> bool:
@@ -93,7 +118,3 @@ def _indent(text: str) -> int:
 
 def _last(source: Source) -> int:
     return source.lines_before(len(source.text))
-
-
-def _spaces(count: int) -> str:
-    return f"{count} space{'' if count == 1 else 's'}"

@@ -109,7 +109,13 @@ def closest(word: str, known: Iterable[str], cutoff: float = _CLOSE) -> str | No
 
     if len(word) > 100:
         return None
-    found = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=cutoff)
+    meant = list(known)
+    letters = sorted(word.lower())
+    # Letters in another order are a slip of two fingers, however much of a short word that is.
+    swapped = next((each for each in meant if len(each) > 2 and sorted(each) == letters), None)
+    if swapped is not None:
+        return swapped
+    found = difflib.get_close_matches(word.lower(), meant, n=1, cutoff=cutoff)
     return found[0] if found else None
 
 

@@ -20,13 +20,14 @@ from relayctl.core.cron import Cron, Dst
 from relayctl.core.model import App
 from relayctl.core.names import AppName, why_not_a_name
 from relayctl.core.problem import Place, Problem, Severity
-from relayctl.core.release import tree_digest
+from relayctl.errors import os_reason
 from relayctl.templates.document import Document
 from relayctl.templates.find import TEMPLATE, AppDirectory, FileHashes, app_digest, digest_of, find_apps
 from relayctl.templates.handlers import handler_problems
 from relayctl.templates.meaning import app_from
 from relayctl.templates.read import MAX_BYTES, read, unreadable
 from relayctl.templates.rules.engine import USUAL, Manner, check_document
+from relayctl.templates.rules.formers import Heir, contested, former_apps, heirs_of
 from relayctl.templates.rules.herd import Member, herds, members_of
 from relayctl.templates.rules.ignores import silenced
 from relayctl.templates.shape import GENERAL_HELP, shape_problems
@@ -55,10 +56,14 @@ class Loaded:
     template_digest: str = ""
     schedules: int = 0
     """How many schedules the file declares, broken ones included."""
+    is_readable: bool = True
+    """Whether its text is YAML that can be looked into."""
     text: bytes = b""
     """The template as it was read, where that was asked for and it is valid."""
     members: tuple[Member, ...] = ()
     """What it takes to judge crowds over many apps, where dates may be stated."""
+    heirs: tuple[Heir, ...] = ()
+    """What it takes to judge moves over many apps, likewise."""
 
     @property
     def is_broken(self) -> bool:
@@ -126,7 +131,8 @@ def _load(
     data = _bytes_of(where, file)
     if isinstance(data, Problem):
         return Loaded(name=where.name, directory=where.path, app=None, problems=(data,), digest=digest)
-    app, problems, schedules = check_text(data, file, where.name, where.real, now, manner=manner)
+    document = read(data, file)
+    app, problems, schedules = _judged(document, file, where.name, where.real, now, manner)
     return Loaded(
         name=where.name,
         directory=where.path,
@@ -135,6 +141,7 @@ def _load(
         digest=digest,
         template_digest=digest_of(data),
         schedules=schedules,
+        is_readable=isinstance(document, Document),
         text=data if with_text and app is not None else b"",
     )
 
@@ -152,13 +159,30 @@ def check_text(
 
     Without a directory handlers are not looked for: the text did not come from an app's place.
     """
-    why = why_not_a_name(name)
-    if why is not None:
-        message = f"the directory name cannot be an app's name: {why}"
-        return None, [Problem(code="RLY702", severity=Severity.ERROR, place=Place(file=file), message=message)], 0
-    document = read(data, file)
+    return _judged(read(data, file), file, name, directory, now, manner)
+
+
+def _judged(
+    document: Document | list[Problem],
+    file: str,
+    name: AppName,
+    directory: Path | None,
+    now: datetime | None,
+    manner: Manner,
+) -> tuple[App | None, list[Problem], int]:
     if isinstance(document, list):
-        return None, document, 0
+        misnamed = _misnamed(name, file)
+        return None, [misnamed] if misnamed is not None else document, 0
+    return check_read(document, name, directory, now, manner=manner)
+
+
+def check_read(
+    document: Document, name: AppName, directory: Path | None, now: datetime | None, *, manner: Manner = USUAL
+) -> tuple[App | None, list[Problem], int]:
+    """The same of a template that was read already."""
+    misnamed = _misnamed(name, document.source.file)
+    if misnamed is not None:
+        return None, [misnamed], 0
     shape = shape_problems(document)
     meaning = app_from(document, name)
     handlers = handler_problems(document, directory)
@@ -168,6 +192,14 @@ def check_text(
     broken = any(problem.is_error for problem in problems)
     listed = document.value.get("schedules")
     return (None if broken else meaning.app), problems, len(listed) if isinstance(listed, list) else 0
+
+
+def _misnamed(name: AppName, file: str) -> Problem | None:
+    why = why_not_a_name(name)
+    if why is None:
+        return None
+    message = f"the directory name cannot be an app's name: {why}"
+    return Problem(code="RLY702", severity=Severity.ERROR, place=Place(file=file), message=message)
 
 
 def _bytes_of(where: AppDirectory, file: str) -> bytes | Problem:
@@ -187,7 +219,7 @@ def _bytes_of(where: AppDirectory, file: str) -> bytes | Problem:
     except FileNotFoundError:
         return unreadable(file, "the template is a link that leads nowhere", "restore its target, or remove it")
     except (OSError, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or "a loop of links"
+        reason = os_reason(error)
         return unreadable(file, f"the template cannot be read ({reason})", "check its permissions")
 
 
@@ -242,11 +274,26 @@ def load_tree(
     loaded = [fresh[app.name] if app.name in fresh else known[app.name] for app in tree.apps]
     problems = [*tree.problems, *(problem for each in loaded for problem in each.problems)]
     if now is not None:
-        crowds = herds((member for each in loaded for member in each.members), now)
-        problems += [problem for problem in crowds if not (manner.with_ignores and _is_silenced(problem))]
+        over_all = herds((member for each in loaded for member in each.members), now)
+        over_all += _contested(loaded, tree.apps)
+        problems += [problem for problem in over_all if not (manner.with_ignores and _is_silenced(problem))]
     problems.sort(key=lambda problem: problem.sort_key)
-    digest = tree_digest({each.name: each.digest for each in loaded})
+    digest = _digest(loaded) if with_digest else ""
     return LoadedTree(root=root, apps=tuple(loaded), problems=tuple(problems), digest=digest)
+
+
+def _digest(apps: Iterable[Loaded]) -> str:
+    from relayctl.core.release import tree_digest
+
+    return tree_digest({each.name: each.digest for each in apps})
+
+
+def _contested(loaded: Sequence[Loaded], apps: Sequence[AppDirectory]) -> list[Problem]:
+    heirs = [heir for each in loaded for heir in each.heirs]
+    named = former_apps(heirs)
+    # Few apps are named, and whoever wants the problems alone keeps none: these are read once more.
+    formers = (_load(app, None, None, with_digest=False).app for app in apps if app.name in named)
+    return contested(heirs, {f"{app.name}/{each.name}" for app in formers if app is not None for each in app.schedules})
 
 
 def _is_silenced(problem: Problem) -> bool:
@@ -272,8 +319,8 @@ def load_part(
     for app in apps:
         loaded = _load(app, now, hashes, with_digest=with_digest, manner=manner)
         if loaded.app is not None and now is not None:
-            members = members_of(loaded.app, now)
-            loaded = replace(loaded, members=members, app=loaded.app if with_apps else None)
+            members, heirs = members_of(loaded.app, now), heirs_of(loaded.app)
+            loaded = replace(loaded, members=members, heirs=heirs, app=loaded.app if with_apps else None)
         found.append(loaded)
     return found
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from relayctl.errors import os_reason
+
 _MAX_BYTES = 4 << 20
 
 
@@ -70,7 +72,7 @@ def read_module(file: Path) -> PythonModule:
             return PythonModule(trouble="it is larger than 4 MiB")
         data = file.read_bytes()
     except OSError as error:
-        return PythonModule(trouble=f"it cannot be read ({error.strerror or 'error'})")
+        return PythonModule(trouble=f"it cannot be read ({os_reason(error)})")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

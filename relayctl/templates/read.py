@@ -13,6 +13,7 @@ from typing import Any
 from relayctl.core.problem import Place, Problem, Severity
 from relayctl.templates.document import Document, MappingNode, Node, ScalarNode, SequenceNode, Source
 from relayctl.templates.scalars import NotFinite, resolve
+from relayctl.templates.stumbles import Token, with_further
 from relayctl.templates.syntax import SyntaxTrouble, diagnose, is_unquoted_star, star_problem
 from relayctl.templates.textmask import without_secrets
 
@@ -34,7 +35,7 @@ def read(text: bytes, file: str, *, events: EventSource | None = None) -> Docume
     source, found = _read(text, file, events)
     if isinstance(found, Document):
         return found
-    return found if source is None else [without_secrets(source, problem) for problem in found]
+    return found if source is None else without_secrets(source, found)
 
 
 def _read(text: bytes, file: str, events: EventSource | None) -> tuple[Source | None, Document | list[Problem]]:
@@ -50,11 +51,11 @@ def _read(text: bytes, file: str, events: EventSource | None) -> tuple[Source | 
         root = composer.document((events or fastest_events)(decoded))
     except SyntaxTrouble as trouble:
         if events is pure_events:
-            return source, [diagnose(source, trouble, _how_well)]
+            return source, with_further(source, diagnose(source, trouble, _how_well), _tokens)
         # The C parser refuses some YAML 1.2 that the pure one reads, such as a URL in a flow mapping.
         return _read(text, file, pure_events)
     except _Stop as stop:
-        return source, [*composer.problems, stop.problem]
+        return source, [*composer.problems, *with_further(source, stop.problem, _tokens)]
     if composer.problems:
         return source, composer.problems
     if not isinstance(root, MappingNode):
@@ -72,6 +73,22 @@ def _how_well(text: str) -> int:
     except (SyntaxTrouble, _Stop):
         return 0
     return 2 if isinstance(root, MappingNode) and is_valid(root.value) else 1
+
+
+def _tokens(text: str) -> set[Token]:
+    """Where tokens of a text begin, as far as the better of the two parsers reads it."""
+    from ruamel.yaml.error import YAMLError
+
+    found: list[set[Token]] = []
+    for events in (fastest_events, pure_events):
+        found.append(set())
+        try:
+            for event in events(text):
+                found[-1].add((event.start_mark.line + 1, event.start_mark.column + 1))
+        except (SyntaxTrouble, YAMLError):
+            continue
+        return found[-1]
+    return max(found, key=len)
 
 
 def unreadable(file: str, message: str, help: str = "") -> Problem:  # noqa: A002

@@ -72,6 +72,21 @@ def secret_in(name: str, text: str) -> SecretKind | None:
     return SecretKind.NAMED if promises_secret(name) and _is_random(name, text) else None
 
 
+def starred(text: str) -> str:
+    """The text with the tokens and passwords in it as stars, as many as they have characters."""
+    if len(text) < _SHORTEST_NAMED or len(text) > _LONGEST_JUDGED:
+        return text
+    text = _TOKENS.sub(lambda found: "*" * len(found[0]), text)
+    return _URL.sub(_starred_password, text) if "://" in text else text
+
+
+def _starred_password(found: re.Match[str]) -> str:
+    if _PLACEHOLDER.fullmatch(found[1]):
+        return found[0]
+    begin = found.start(1) - found.start()
+    return f"{found[0][:begin]}{'*' * len(found[1])}{found[0][begin + len(found[1]) :]}"
+
+
 @lru_cache(maxsize=1024)
 def promises_secret(name: str) -> bool:
     """Whether a key of this name is likely to hold a secret, whatever its value."""

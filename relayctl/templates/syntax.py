@@ -12,9 +12,9 @@ from relayctl.templates.document import Source
 from relayctl.templates.indentation import Reads, misplaced
 
 _VALUE = re.compile(r"^[ \t]*(?:-[ \t]+)*(?:(?:[^\s#\"'\[\]{}:][^#\"'\[\]{}:]*|\"[^\"]*\"|'[^']*')[ \t]*:[ \t]+)?")
-_FLOW_LEAD = re.compile(r"[\[{,][ \t]*|:[ \t]+")
+FLOW_LEAD = re.compile(r"[\[{,][ \t]*|:[ \t]+")
 _FLOW_END = re.compile(r"[ \t]*[,}\]]|[ \t]+#|[ \t]*$")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}", re.ASCII)
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}", re.ASCII)
 _PLAIN_END = re.compile(r"[ \t]+#|[ \t]*$")
 
 
@@ -31,17 +31,13 @@ class SyntaxTrouble(Exception):
 def diagnose(source: Source, trouble: SyntaxTrouble, reads: Reads) -> Problem:
     """The problem behind a parser's error; `reads` tells whether another text would do."""
     at = min(trouble.at, len(source.text))
-    if (start := _leading(source, at, trouble.begun, "*")) is not None:
-        return star_problem(source, start)
-    if (start := _leading(source, at, trouble.begun, "@")) is not None:
-        return _quoting(
-            source, start, "RLY004", 'value starts with "@" and must be quoted', "YAML reserves a leading @"
-        )
+    for chars in ("*", "@"):
+        if (start := _leading(source, at, trouble.begun, chars)) is not None:
+            return unquoted_problem(source, start)
     if (found := _tab(source, at)) is not None:
         return found
     if (start := _leading(source, at, trouble.begun, "%`")) is not None:
-        char = source.text[start]
-        return _quoting(source, start, "RLY002", f'value starts with "{char}" and must be quoted', "YAML reserves it")
+        return unquoted_problem(source, start)
     return _by_words(source, at, trouble) or misplaced(source, at, reads) or _vaguely(source, at, trouble)
 
 
@@ -54,7 +50,7 @@ def is_unquoted_star(source: Source, start: int) -> bool:
 def star_problem(source: Source, start: int, alias: str = "") -> Problem:
     """The problem of a value with a leading star, the name of an unknown anchor perhaps; the caret stands at it."""
     value, end = _value_on_line(source, start)
-    if _NAME.fullmatch(alias) and source.text[value:end] == f"*{alias}":
+    if NAME.fullmatch(alias) and source.text[value:end] == f"*{alias}":
         return source.problem(
             "RLY003",
             value,
@@ -69,6 +65,35 @@ def star_problem(source: Source, start: int, alias: str = "") -> Problem:
         "RLY003",
         'value starts with "*" and must be quoted',
         "YAML reads a leading * as a reference to an anchor",
+    )
+
+
+def unquoted_problem(source: Source, start: int) -> Problem:
+    """The problem of a value that begins with a character that YAML keeps for itself."""
+    char = source.text[start]
+    if char == "*":
+        return star_problem(source, start)
+    message = f'value starts with "{char}" and must be quoted'
+    if char == "@":
+        return _quoting(source, start, "RLY004", message, "YAML reserves a leading @")
+    return _quoting(source, start, "RLY002", message, "YAML reserves it")
+
+
+def tab_problem(source: Source, line: int, width: int) -> Problem | None:
+    """The problem of a line with a tab in its indentation, each of which stands for `width` spaces."""
+    text = source.line_text(line)
+    indent = text[: len(text) - len(text.lstrip(" \t"))]
+    if "\t" not in indent:
+        return None
+    start = source.line_bounds(line)[0]
+    end = start + len(indent)
+    return source.problem(
+        "RLY005",
+        start + indent.index("\t"),
+        end,
+        "a tab in the indentation; YAML takes spaces only",
+        help="replace each tab by spaces",
+        fix=source.replace(start, end, indent.replace("\t", " " * width), "tabs to spaces", is_safe=True),
     )
 
 
@@ -97,20 +122,28 @@ def _in_quotes(source: Source, start: int, end: int) -> Fix | None:
     return source.enclose(start, end, quote) if quote is not None else None
 
 
+def value_start(source: Source, begin: int, end: int) -> int:
+    """Where the value begins on the line between two offsets: behind dashes and a key."""
+    found = _VALUE.match(source.text[begin:end])
+    return begin + (found.end() if found is not None else 0)
+
+
 def _value_on_line(source: Source, offset: int) -> tuple[int, int]:
     """Where the value on the line of `offset` starts and ends, comment excluded."""
     begin, line_end = source.line_bounds(source.lines_before(offset))
     line = source.text[begin:line_end]
-    found = _VALUE.match(line)
-    start = found.end() if found is not None else 0
-    start = min(start, offset - begin)
+    start = min(value_start(source, begin, line_end), offset) - begin
     end = _PLAIN_END.search(line, start)
     stop = end.start() if end is not None else len(line)
     if start < offset - begin and line[start : start + 1] in ("{", "["):
         # Inside a flow collection the value begins behind the last mark that can precede one.
-        start = max(found.end() for found in _FLOW_LEAD.finditer(line, start, offset - begin + 1))
+        start = max(found.end() for found in FLOW_LEAD.finditer(line, start, offset - begin + 1))
         closing = _FLOW_END.search(line, start)
         stop = closing.start() if closing is not None else len(line)
+    elif line[:stop].endswith((",", "]", "}")) and _unclosed(source.text, begin) is not None:
+        # So it does where the collection was opened on a line above.
+        closing = _FLOW_END.search(line, start)
+        stop = closing.start() if closing is not None else stop
     return begin + start, begin + max(stop, start + 1)
 
 
@@ -130,31 +163,11 @@ def _leading(source: Source, at: int, begun: int | None, chars: str) -> int | No
 
 def _tab(source: Source, at: int) -> Problem | None:
     line = source.lines_before(at)
-    for number in (line, line - 1):
-        if number < 1:
-            continue
-        text = source.line_text(number)
-        indent = text[: len(text) - len(text.lstrip(" \t"))]
-        if "\t" in indent:
-            start = source.line_bounds(number)[0]
-            return source.problem(
-                "RLY005",
-                start + indent.index("\t"),
-                start + len(indent),
-                "a tab in the indentation; YAML takes spaces only",
-                help="replace each tab by spaces",
-                fix=source.replace(
-                    start,
-                    start + len(indent),
-                    indent.replace("\t", " " * _tab_width(source)),
-                    "tabs to spaces",
-                    is_safe=True,
-                ),
-            )
-    return None
+    lines = (number for number in (line, line - 1) if number >= 1 and "\t" in source.line_text(number))
+    return next((found for number in lines if (found := tab_problem(source, number, tab_width(source)))), None)
 
 
-def _tab_width(source: Source) -> int:
+def tab_width(source: Source) -> int:
     """How many spaces a tab stands for: with so many the most lines stand where their neighbours or others do."""
     indents = [found.group() for found in re.finditer(r"^[ \t]*(?=[^ \t\r\n])", source.text, re.MULTILINE)]
     plain = {len(indent) for indent in indents if "\t" not in indent}

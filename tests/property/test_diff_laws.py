@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from support.described import NOW, SECRET, apps, described, running, sample, trees
 
 from relayctl.core.description import Description
-from relayctl.core.diff import Action, Item, Plan, make_plan
+from relayctl.core.diff import make_plan
 from relayctl.core.fieldchange import MOVING
 from relayctl.core.model import App
+from relayctl.core.plan import Action, Item, Plan
 from relayctl.core.planjson import Part, plan_from_json, plan_to_json
 from relayctl.core.running import BrokenApp, Running
 from relayctl.render import plan as render

@@ -17,9 +17,10 @@ from support.described import NOW, described, sample
 from relayctl.core.cron import Cron, Every
 from relayctl.core.definition import TOMBSTONE
 from relayctl.core.description import Description
-from relayctl.core.diff import Action, Change, Item, Plan, make_plan
+from relayctl.core.diff import make_plan
 from relayctl.core.model import App, CatchUp, Overlap, Schedule
 from relayctl.core.names import AppName, ScheduleName
+from relayctl.core.plan import Action, Change, Item, Plan
 from relayctl.core.running import BrokenApp, Name, Running, RunningSchedule
 
 HORIZON = timedelta(hours=3)

@@ -11,11 +11,13 @@ from pathlib import Path
 from relayctl.core.names import AppName
 from relayctl.core.problem import Problem
 from relayctl.templates.document import Document
+from relayctl.templates.find import digest_of
 from relayctl.templates.fixes.ignoring import with_ignores
 from relayctl.templates.fixes.rounds import Judged, Mended, mended
-from relayctl.templates.load import check_text
+from relayctl.templates.load import Loaded, check_read
 from relayctl.templates.read import read
 from relayctl.templates.rules.engine import USUAL, Manner
+from relayctl.templates.rules.herd import members_of
 
 Wants = Callable[[Problem], bool]
 
@@ -33,20 +35,42 @@ class Bench:
 
     def judge(self, data: bytes) -> Judged:
         """What is wrong with a text."""
-        document = read(data, self.file)
-        _, problems, _ = check_text(data, self.file, self.name, self.directory, self.now, manner=self.manner)
-        return Judged(problems=problems, is_readable=isinstance(document, Document))
+        return self._judged(read(data, self.file))
 
-    def mend(self, data: bytes, wants: Wants) -> Mended:
-        """The text with the fixes of the problems that `wants` takes."""
-        return mended(data, self.judge, wants)
+    def _judged(self, document: Document | list[Problem]) -> Judged:
+        if not isinstance(document, Document):
+            return Judged(problems=document, is_readable=False)
+        app, problems, schedules = check_read(document, self.name, self.directory, self.now, manner=self.manner)
+        return Judged(problems=problems, is_readable=True, app=app, schedules=schedules)
+
+    def mend(self, data: bytes, wants: Wants, known: Loaded | None = None) -> Mended:
+        """The text with the fixes of the problems that `wants` takes. `known` is what a look at the app found."""
+        state = None
+        if known is not None and known.template_digest == digest_of(data):
+            state = Judged(problems=known.problems, is_readable=known.is_readable)
+        return mended(data, self.judge, wants, state)
+
+    def loaded(self, home: Path, done: Mended) -> Loaded | None:
+        """What a look at the app in `home` finds where the mended text is in its place; None where it must look."""
+        state = done.state
+        if state is None or not state.is_readable or not done.fixed:
+            return None
+        members = members_of(state.app, self.now) if state.app is not None else ()
+        return Loaded(
+            name=self.name,
+            directory=home,
+            app=None,
+            problems=tuple(state.problems),
+            schedules=state.schedules,
+            members=members,
+        )
 
     def silence(self, data: bytes, wants: Wants) -> Mended:
         """The text with a comment for each problem that `wants` takes and a comment may silence."""
 
         def judge(text: bytes) -> Judged:
-            found = self.judge(text)
             document = read(text, self.file)
+            found = self._judged(document)
             if not isinstance(document, Document):
                 return found
             return Judged(problems=with_ignores(document, found.problems, wants), is_readable=True)

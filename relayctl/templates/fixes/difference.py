@@ -11,7 +11,7 @@ from relayctl.templates.document import Document, Source
 from relayctl.templates.fixes.edits import text_of
 from relayctl.templates.read import read
 from relayctl.templates.rules.secrets import hidden_spans
-from relayctl.templates.textmask import safe_line
+from relayctl.templates.textmask import LineMask
 
 _CONTEXT = 3
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -53,8 +53,8 @@ def _shown(data: bytes, file: str) -> list[str]:
             inner = (start + 1, end - 1) if text[start] in "'\"" and end - start > 1 else (start, end)
             chars[slice(*inner)] = ["*" if char.strip() else char for char in text[slice(*inner)]]
         return _LINE_END.split("".join(chars))
-    source = Source(file=file, text=text)
-    return [safe_line(source, number, line) for number, line in enumerate(_LINE_END.split(text), 1)]
+    mask = LineMask(Source(file=file, text=text))
+    return [mask.safe(number, line) for number, line in enumerate(_LINE_END.split(text), 1)]
 
 
 def _range(start: int, stop: int) -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from relayctl.core.model import App
 from relayctl.core.problem import Problem
 from relayctl.templates.fixes.edits import applied
 
@@ -19,6 +20,9 @@ class Judged:
 
     problems: Sequence[Problem]
     is_readable: bool
+    app: App | None = None
+    schedules: int = 0
+    """What `Loaded` says of them, where somebody asks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,19 +40,21 @@ class Mended:
     data: bytes
     fixed: tuple[Problem, ...] = ()
     refused: tuple[Refusal, ...] = ()
+    state: Judged | None = None
+    """How the text was judged at last."""
 
 
 Judge = Callable[[bytes], Judged]
 _Key = tuple[str, str, str]
 
 
-def mended(data: bytes, judge: Judge, wants: Callable[[Problem], bool]) -> Mended:
+def mended(data: bytes, judge: Judge, wants: Callable[[Problem], bool], state: Judged | None = None) -> Mended:
     """The text with every fix put in that `wants` takes and that makes it better.
 
     A fix is taken back when the text could not be read any more, when it has more errors than before, or when the
-    problem is still there.
+    problem is still there. `state` is how the text is judged, where that is known.
     """
-    state = judge(data)
+    state = state or judge(data)
     fixed: list[Problem] = []
     refused: dict[_Key, Refusal] = {}
     for _ in range(_MOST_ROUNDS):
@@ -61,17 +67,20 @@ def mended(data: bytes, judge: Judge, wants: Callable[[Problem], bool]) -> Mende
             break
         data, state, cured = _round(data, state, offered, judge, refused)
         fixed += cured
-    return Mended(data=data, fixed=tuple(fixed), refused=tuple(refused.values()))
+    return Mended(data=data, fixed=tuple(fixed), refused=tuple(refused.values()), state=state)
 
 
 def _round(
     data: bytes, state: Judged, offered: list[Problem], judge: Judge, refused: dict[_Key, Refusal]
 ) -> tuple[bytes, Judged, list[Problem]]:
-    """All of them at once; where that does not go well, the first of them that goes well alone."""
-    draft, taken = applied(data, offered)
-    after = judge(draft)
-    if _has_no_new_error(state, after) and _objection(state, after, taken) is None:
-        return draft, after, taken
+    """All of them at once; where that does not go well, as many of the first of them as go well together."""
+    many = len(offered)
+    while many > 1:
+        draft, taken = applied(data, offered[:many])
+        after = judge(draft)
+        if _has_no_new_error(state, after) and _objection(state, after, taken) is None:
+            return draft, after, taken
+        many //= 2
     for problem in offered:
         draft, taken = applied(data, [problem])
         after = judge(draft)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import stat
-import tempfile
-from contextlib import suppress
 from pathlib import Path
 
-from relayctl.errors import FileFailure
+from relayctl.errors import FileFailure, os_reason
+from relayctl.host.wholefile import write_whole
 
 
 def overwrite(path: Path, old: bytes, new: bytes) -> None:
@@ -17,20 +15,6 @@ def overwrite(path: Path, old: bytes, new: bytes) -> None:
     try:
         if real.read_bytes() != old:
             raise FileFailure(f"{path}: it was changed while it was being fixed", help="run the command again")
-        status = real.stat()
-        handle, draft = tempfile.mkstemp(prefix=f".{real.name}.", suffix=".tmp", dir=real.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(new)
-                file.flush()
-                os.fsync(file.fileno())
-            with suppress(PermissionError):
-                # Only root can give a file away; for others the new one is theirs already.
-                os.chown(draft, status.st_uid, status.st_gid)
-            Path(draft).chmod(stat.S_IMODE(status.st_mode))
-            Path(draft).replace(real)
-        except BaseException:
-            Path(draft).unlink(missing_ok=True)
-            raise
+        write_whole(real, new, like=real.stat(), is_synced=True)
     except OSError as error:
-        raise FileFailure(f"{path}: cannot be written: {(error.strerror or 'unknown error').lower()}") from None
+        raise FileFailure(f"{path}: cannot be written: {os_reason(error)}") from None

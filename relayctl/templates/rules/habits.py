@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
+from relayctl.core.counting import counted
 from relayctl.core.cron import Cron, Every
 from relayctl.core.crongrammar import DESCRIPTORS, read_expression
 from relayctl.core.duration import format_duration
@@ -47,7 +48,7 @@ def _no_timeout(case: Case) -> Iterator[Problem]:
         "RLY506",
         node,
         path,
-        f"{len(bare)} of {len(items)} handlers here say no timeout",
+        f"{len(bare)} of {counted(len(items), 'handler')} here {'says' if len(bare) == 1 else 'say'} no timeout",
         detail=f"the default of {default} stops a run" + ("" if len(bare) == 1 else "; this one is the first"),
         help=f"write the time that a good run never needs:  timeout: {default}",
     )
@@ -93,11 +94,12 @@ def _latest_only(case: Case, triggered: Triggered) -> Iterator[Problem]:
     if gap is None or gap > _FREQUENT:
         return
     lost = _OUTAGE // gap - 1
+    of_all = f"{lost:,} of {counted(lost + 1, 'firing')} {'is' if lost == 1 else 'are'}"
     yield case.report(
         "RLY508",
         node,
         (*triggered.path, key),
-        f"after an hour without workers, {lost:,} of {lost + 1:,} firings are closed as missed",
+        f"after an hour without workers, {of_all} closed as missed",
         detail="by design the latest one alone is made up for",
         help="say that this is meant with  catch_up: latest   or ask for every one with  catch_up: all",
     )

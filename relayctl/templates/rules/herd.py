@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from relayctl.core.counting import counted
 from relayctl.core.cron import Cron
 from relayctl.core.crongrammar import read_expression
 from relayctl.core.herd import HERD
@@ -90,7 +91,7 @@ def _problem(at: datetime, members: list[Member], load: Counter[int]) -> Problem
         severity=Severity.WARNING,
         place=place,
         message=f"{len(members)} schedules fire in the minute {at:%H:%M} UTC",
-        detail=f"in {len({member.app for member in members})} apps, this one the last by name",
+        detail=f"in {counted(len({member.app for member in members}), 'app')}, this one the last by name",
         help=f"spread them: minute {offered} suits this one (quiet minutes are {free}), or set  jitter:",
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from relayctl.core.duration import format_duration
+from relayctl.core.model import Overlap
 from relayctl.core.problem import Problem
 from relayctl.core.timing import backoff_after
 from relayctl.templates.gaps import shortest_gap
@@ -24,7 +25,9 @@ def check(case: Case) -> Iterator[Problem]:
         same = first.setdefault((triggered.trigger, schedule.contract.handler), triggered)
         if same is not triggered and same.schedule.input == schedule.input:
             yield _twice(case, triggered, same)
-        if schedule.contract.has_own_timeout or schedule.contract.has_own_retries:
+        is_own = schedule.contract.has_own_timeout or schedule.contract.has_own_retries
+        # With the other choices no run begins beside another one.
+        if is_own and schedule.overlap is Overlap.ALLOW:
             yield from _overrun(case, triggered)
 
 

@@ -143,6 +143,7 @@ RULES: tuple[Rule, ...] = (
     _rule(705, "looks-like-rename", _W, _N, "A removed and a new schedule look like one renamed."),
     _rule(706, "stray-directory", _I, _N, "A directory among the apps has no template."),
     _rule(707, "symlinked-app", _E, _N, "A link leaves the apps directory."),
+    _rule(708, "contested-move", _W, _N, "A move across apps that cannot be: two take over, or the former name stays."),
     _rule(901, "unused-ignore", _W, _S, "The comment silences nothing."),
     _rule(902, "ignore-without-reason", _I, _N, "Say why."),
     _rule(903, "unknown-rule-code", _E, _N, "No rule has this code."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from relayctl.core.counting import counted
 from relayctl.core.problem import Problem
 from relayctl.templates.document import Document, PathPart, ScalarNode
 from relayctl.templates.rules.engine import Case
@@ -16,6 +17,7 @@ from relayctl.templates.secretshapes import (
     promises_secret,
     secret_in,
 )
+from relayctl.templates.textmask import worded
 
 MASK = "********"
 _CODES = {
@@ -87,7 +89,7 @@ def masked(document: Document, problems: list[Problem]) -> list[Problem]:
     if not problems:
         return problems
     spans = hidden_spans(document)
-    return [_mask(document, problem, spans) for problem in problems] if spans else problems
+    return [worded(_mask(document, problem, spans)) for problem in problems]
 
 
 def hidden_spans(document: Document) -> list[tuple[int, int]]:
@@ -132,7 +134,7 @@ def _mask(document: Document, problem: Problem, spans: list[tuple[int, int]]) ->
         hidden = "*" * (high - low)
         if start <= caret < stop and not text[high - begin :].strip():
             # The length helps to recognise it; only at the end of the line can the text around it move.
-            hidden = f"{MASK} ({stop - start} characters)"
+            hidden = f"{MASK} ({counted(stop - start, 'character')})"
             place = replace(place, column=low - begin + 1, length=len(MASK))
         text = text[: low - begin] + hidden + text[high - begin :]
     return replace(problem, excerpt=text, place=place)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from relayctl.core.counting import counted
 from relayctl.core.problem import Fix, Problem
 from relayctl.templates.document import ScalarNode
 from relayctl.templates.rules.engine import Case
@@ -88,7 +89,7 @@ def _quote(case: Case, code: str, path: tuple[str | int, ...], node: ScalarNode,
         node,
         path,
         f"{name}: older YAML readers take this text for {what}",
-        detail=f"read here as text of {len(node.text)} characters",
+        detail=f"read here as text of {counted(len(node.text), 'character')}",
         help="put it in quotes",
         fix=case.document.source.enclose(node.start, node.end),
     )

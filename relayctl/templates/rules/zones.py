@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from importlib import resources
 
+from relayctl.core.counting import counted
 from relayctl.core.cron import Cron, ShiftEffect, ShiftKind
 from relayctl.core.problem import Problem
 from relayctl.templates.document import ScalarNode
@@ -42,7 +43,8 @@ def _name(case: Case, triggered: Triggered, node: ScalarNode) -> Iterator[Proble
         if short is None:
             real = "-" if sign == "+" else "+"
             message = f'"{node.text}" is UTC{real}{hours}: the sign in these names is reversed'
-            detail, hint = f"{hours} hours {'behind' if real == '-' else 'ahead of'} UTC", "name the place instead"
+            detail = f"{counted(int(hours), 'hour')} {'behind' if real == '-' else 'ahead of'} UTC"
+            hint = "name the place instead"
         else:
             message, detail = f'"{short}" is a fixed offset, without daylight saving', "0 clock changes a year"
             hint = f"name the place:  {_PLACES[short]}"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from relayctl.core.carried import Import
 from relayctl.core.cron import Cron
 from relayctl.core.names import AppName
+from relayctl.core.problem import Severity
 from relayctl.importers.appfiles import app_files
 from relayctl.importers.crontab import read_crontab
 from relayctl.templates.load import check_text
@@ -50,6 +51,57 @@ def test_a_line_is_a_schedule() -> None:
     assert (job.name, job.cron, job.timezone) == ("backup", "30 2 * * *", "Europe/Rome")
     assert (job.description, job.line) == ("Nightly backup", 2)
     assert found.is_complete and not found.notes and not _errors(found)
+
+
+@pytest.mark.parametrize("when", ["*/5 * * * *", "@hourly", "*/30 8-18 * * 1-5", "* * * * *"])
+def test_what_is_imported_needs_no_second_look(when: str) -> None:
+    files = app_files(read_crontab(f"{when} /opt/bin/poll.sh\n"), "old")
+    _, problems, _ = check_text(files["template.yaml"].encode(), "template.yaml", AppName("old"), None, NOW)
+    assert [problem.code for problem in problems if problem.severity is not Severity.INFO] == []
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "# m h  dom mon dow   command",
+        "# minute hour mday month wday command",
+        "#----------",
+        "#0 3 * * * /opt/bin/old.sh",
+        "# @daily /opt/bin/old.sh",
+        "# *  *  *  *  * user-name  command to be executed",
+        "# |  |  |  |  .---- day of week (0 - 6)",
+    ],
+)
+def test_a_comment_that_tells_nothing_of_the_line_is_no_description(above: str) -> None:
+    assert [job.description for job in read_crontab(f"{above}\n5 4 * * * x\n").jobs] == [""]
+
+
+def test_a_user_may_be_followed_by_tabs(tmp_path: Path) -> None:
+    found = read_crontab("25 6\t* * *\troot\ttest -n x && echo on\n", is_system=True)
+    assert [note.message for note in found.notes] == [
+        'jobs of "root" run as the user of the worker: a worker never changes users'
+    ]
+    assert _run(found, tmp_path) == "on\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "is_told"),
+    [
+        ("PASSWORD=hunter2hunter2 /opt/run", True),
+        ("/opt/run --token=ghp_abcdefghijklmnopqrstuvwxyz0123456789", True),
+        ("PASSWORD=$DB_PASSWORD /opt/run", False),
+        ('PASSWORD="$(cat /run/x)" /opt/run', False),
+        ("/opt/run --level=debug", False),
+    ],
+)
+def test_a_secret_in_a_command_is_told_and_not_repeated(command: str, is_told: bool) -> None:
+    notes = [note.message for note in read_crontab(f"@daily {command}\n").notes]
+    assert any("looks like a secret" in note for note in notes) is is_told
+    assert not any("hunter2" in note or "ghp_" in note for note in notes)
+
+
+def test_a_lock_file_is_no_name() -> None:
+    assert [job.name for job in read_crontab("@daily flock -n /tmp/x.lock /opt/sync.sh\n").jobs] == ["sync"]
 
 
 def test_cron_neither_repeats_nor_catches_up() -> None:

@@ -12,7 +12,7 @@ from relayctl.templates.load import load_tree
 from relayctl.templates.rules.registry import BY_CODE, RULES
 
 _CASES = invalid_cases()
-_ELSEWHERE = {"RLY110", "RLY503", "RLY707"} | {rule.code for rule in RULES if rule.is_of_plan}
+_ELSEWHERE = {"RLY110", "RLY503", "RLY707", "RLY708"} | {rule.code for rule in RULES if rule.is_of_plan}
 """Judged at plan time, over several apps, or needing a link that a checkout cannot carry; no key is deprecated yet."""
 
 

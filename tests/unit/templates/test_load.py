@@ -115,6 +115,18 @@ def test_a_good_template_needs_no_heavy_import(tmp_path: Path, name: str) -> Non
     subprocess.run([sys.executable, "-c", program], check=True, timeout=30)
 
 
+def test_a_former_name_that_stays_in_another_app_is_found(tmp_path: Path) -> None:
+    moved = _GOOD.replace("name: nightly", "name: moved\n    moved_from: a/nightly", 1)
+    write_app(tmp_path, "a", _GOOD)
+    write_app(tmp_path, "b", moved)
+    for with_apps in (True, False):
+        found = without_habits(load_tree(tmp_path, now=NOW, with_apps=with_apps).problems)
+        assert [(problem.code, problem.place.file[-15:]) for problem in found] == [("RLY708", "b/template.yaml")]
+        assert "which is still here" in found[0].message
+    write_app(tmp_path, "a", _GOOD.replace("name: nightly", "name: other", 1))
+    assert without_habits(load_tree(tmp_path, now=NOW).problems) == []
+
+
 def test_a_herd_is_one_finding_with_free_minutes(tmp_path: Path) -> None:
     for number in range(25):
         write_app(tmp_path, f"a{number:02}", _GOOD.replace("0 3 * * *", "0 * * * *" if number % 2 else "0 3 * * *"))

@@ -330,3 +330,9 @@ def test_without_a_clock_no_ignore_is_called_unused() -> None:
 def test_a_long_value_takes_no_time_to_speak_of(text: str) -> None:
     app, _ = checked(f"{MODELINE}{SERVICE}env: {{A_TOKEN: x{text}}}\n")
     assert app is None or app.env[0][1].endswith(text[-4:])
+
+
+@pytest.mark.parametrize(("overlap", "codes"), [("allow", ["RLY501"]), ("skip", []), ("queue", [])])
+def test_runs_that_are_kept_apart_cannot_meet(overlap: str, codes: list[str]) -> None:
+    text = f"runtime: python\n{SERVICE}schedules:\n  - name: a\n    handler: jobs.run\n    every: 5m\n    timeout: 1h\n"
+    assert _warned(f"{text}    overlap: {overlap}\n") == codes
