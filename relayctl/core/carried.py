@@ -28,6 +28,14 @@ class Note:
     is_lost: bool = False
 
 
+class Notes(list[Note]):
+    """The notes of one source, in the order in which they were taken."""
+
+    def take(self, line: int, message: str, *, is_lost: bool = False) -> None:
+        """Note that something is not carried as it stood."""
+        self.append(Note(line=line, message=message, is_lost=is_lost))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One schedule. `script` is the whole program that it runs."""

@@ -75,8 +75,8 @@ def count_runs(trigger: Cron | Every, after: int, until: int) -> int:
     return tally.runs
 
 
-def zone_of(trigger: Cron | Every) -> tzinfo:
-    """The zone in which a trigger's firings are shown."""
+def zone_of(trigger: Cron | Every | None) -> tzinfo:
+    """The zone in which a trigger's firings are shown; UTC where there is none."""
     return zone_named(trigger.timezone).info if isinstance(trigger, Cron) else UTC
 
 

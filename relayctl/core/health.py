@@ -12,6 +12,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any
 
+from relayctl.core.counting import listed
 from relayctl.core.servicestanding import ServiceStanding
 from relayctl.core.unbuilt import UnbuiltApp
 
@@ -306,8 +307,7 @@ def _templates(signs: Signs) -> Check:
     broken = list(signs.broken)
     reason = "every template is valid"
     if broken:
-        shown = ", ".join(broken[:5]) + (f" and {len(broken) - 5} more" if len(broken) > 5 else "")
-        reason = f"broken: {shown}; relayctl validate says why"
+        reason = f"broken: {listed(broken, 5)}; relayctl validate says why"
     return Check(name="templates", weight=Weight.NOTE, is_ok=not broken, reason=reason)
 
 

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from relayctl.core.definition import Firing
-from relayctl.core.description import Description, Fields
 from relayctl.core.occurrence import epoch_seconds, from_epoch
-from relayctl.core.running import Name
+
+if TYPE_CHECKING:
+    from relayctl.core.description import Description, Fields
+    from relayctl.core.running import Name
 
 HERD = 20
 """From so many schedules in one minute on it is worth a line."""
@@ -86,6 +88,9 @@ def _is_punctual(fields: Fields) -> bool:
 @lru_cache(maxsize=16_384)
 def _minutes(spec: str, start: int) -> tuple[int, ...]:
     """The minutes since 1970 in which it fires within a day; none where that is too often to be of one minute."""
+    # A lint asks for the number alone, and need not load what a definition is.
+    from relayctl.core.definition import Firing
+
     trigger = Firing.from_spec(spec).trigger
     if trigger is None:
         return ()

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from relayctl.core.names import is_name
-from relayctl.core.occurrence import Occurrence, instant_from_text, instant_text
+from relayctl.core.occurrence import Occurrence, instant_from_text, instant_text, second_text
 
 ROW_VERSION = 1
 MOST_ROWS = 100
@@ -86,7 +86,7 @@ def to_columns(intent: Intent) -> dict[str, Any]:
         "is_explicit": int(intent.is_explicit),
         "attempts": intent.attempts,
         "is_ambiguous": int(intent.is_ambiguous),
-        "first_failed_at": _text(intent.first_failed_at),
+        "first_failed_at": second_text(intent.first_failed_at),
         "last_error": intent.last_error,
         "marks": ",".join(occurrence.marks),
     }
@@ -138,10 +138,6 @@ def from_columns(columns: Mapping[str, Any]) -> Intent | str:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _text(at: datetime) -> str:
-    return instant_text(at.replace(microsecond=0))
 
 
 def _instant(value: object) -> datetime | None:

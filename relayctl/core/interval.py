@@ -1,4 +1,4 @@
-"""What an interval setting says: how often something is done by itself, once only, or on demand alone.
+"""What an interval setting says: how often something is done by itself, or on demand alone.
 
 A slip never stops a start: it is read as something usable, with a warning. Nothing is scheduled here.
 """
@@ -15,11 +15,10 @@ _ON_DEMAND = frozenset({"off", "disabled"})
 
 
 class Mode(StrEnum):
-    """By itself every so often, on demand alone, or a single time."""
+    """By itself every so often, or on demand alone."""
 
     EVERY = "every"
     DEMAND = "demand"
-    ONCE = "once"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +36,11 @@ def parse_interval(
     default: timedelta,
     low: timedelta = timedelta(milliseconds=1),
     high: timedelta = timedelta.max,
-    zero_is_once: bool = False,
     is_redacted: bool = False,
 ) -> Interval:
     """Read an interval; every text gives one.
 
-    An empty text means the default, `off` and `disabled` mean on demand; so does zero, or once where `zero_is_once`.
+    An empty text means the default, `off`, `disabled` and zero mean on demand.
     What is negative or no duration means the default, and what lies beyond a bound the bound, each with a warning,
     which leaves the text out where `is_redacted`.
     """
@@ -58,7 +56,7 @@ def parse_interval(
         meant = f' (perhaps "{value.suggestion}"?)' if value.suggestion and not is_redacted else ""
         return _default(default, f"{shown} is not an interval{meant}")
     if value == timedelta(0):
-        return Interval(mode=Mode.ONCE if zero_is_once else Mode.DEMAND)
+        return Interval(mode=Mode.DEMAND)
     if word.startswith("-"):
         return _default(default, f"{shown} is negative")
     bound = min(max(value, low), high)

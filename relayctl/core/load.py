@@ -72,9 +72,11 @@ class Density:
         return sorted(found, key=lambda item: (-item[1], item[0]))
 
     def free_minutes(self) -> list[int]:
-        """Minutes of the hour in which nothing ever fires in this window."""
+        """Minutes of the hour that begin in this window and in which nothing ever fires there."""
         taken = {minute.minute for minute in self.by_minute}
-        return [minute for minute in range(60) if minute not in taken]
+        first, last = (epoch_seconds(at) // _MINUTE_S for at in (self.window.after, self.window.until))
+        there = {minute % 60 for minute in range(first + 1, min(last, first + 60) + 1)}
+        return sorted(there - taken)
 
 
 def firings(schedules: Iterable[Named], window: Window) -> Iterator[tuple[datetime, str]]:

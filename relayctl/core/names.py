@@ -17,6 +17,12 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*", re.ASCII)
 _ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._-")
 
 
+def split_name(text: str) -> tuple[str, str]:
+    """App and item of `app/item`; the item is empty where there is none."""
+    app, _, item = text.partition("/")
+    return app, item
+
+
 def is_name(text: str) -> bool:
     """Whether `text` may name an app, a schedule or a service."""
     return len(text) <= MAX_NAME_LENGTH and _NAME.fullmatch(text) is not None and not text.endswith(".")

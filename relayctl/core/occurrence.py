@@ -37,6 +37,11 @@ def instant_text(at: datetime) -> str:
     return f"{at.year:04}-{at.month:02}-{at.day:02}T{at.hour:02}:{at.minute:02}:{at.second:02}Z"
 
 
+def second_text(at: datetime) -> str:
+    """The same of the second that an instant falls in, which need not be whole."""
+    return instant_text(at.replace(microsecond=0))
+
+
 def instant_from_text(text: str) -> datetime | None:
     """The instant of exactly that form, or None: offsets, fractions and lower case are refused."""
     found = _INSTANT.fullmatch(text)

@@ -15,8 +15,8 @@ from enum import Enum
 from typing import Any
 
 from relayctl.core.definition import TOMBSTONE
-from relayctl.core.diff import Action, Change, Plan
 from relayctl.core.occurrence import instant_text
+from relayctl.core.plan import Action, Change, Plan
 from relayctl.core.planjson import Part, plan_from_json, plan_to_json, wrong
 from relayctl.core.running import Running, baseline
 from relayctl.errors import NewerFormat

@@ -11,10 +11,10 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from relayctl.core.cron import Cron, CronError, Dst, Every, ShiftEffect, ShiftKind
-from relayctl.core.diff import Action, Change, Held, Item, Plan
 from relayctl.core.fieldchange import FieldChange
 from relayctl.core.herd import Herd
 from relayctl.core.occurrence import instant_from_text, instant_text
+from relayctl.core.plan import Action, Change, Held, Item, Plan
 from relayctl.core.running import BrokenApp
 from relayctl.errors import UsageError
 

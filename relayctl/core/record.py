@@ -40,8 +40,8 @@ class Record:
 
     @property
     def published_at(self) -> datetime | None:
-        """An entry's id begins with the time at which it was appended."""
-        return _at_ms(self.message.partition("-")[0])
+        """When its message was appended."""
+        return message_time(self.message)
 
     @property
     def took(self) -> timedelta | None:
@@ -60,6 +60,17 @@ class Record:
         if self.scheduled_at is None or self.kind == "manual":
             return False
         return (self.first_at or self.scheduled_at) <= at <= self.scheduled_at
+
+
+def message_time(message: str) -> datetime | None:
+    """When this entry was appended: its id begins with that time."""
+    return _at_ms(message.partition("-")[0])
+
+
+def message_order(message: str) -> tuple[int, int]:
+    """What sorts messages by their publication."""
+    ms, _, number = message.partition("-")
+    return _number(ms), _number(number)
 
 
 def read_record(id_ms: int, fields: Mapping[str, str]) -> Record | None:

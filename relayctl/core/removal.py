@@ -1,13 +1,16 @@
-"""How much a release may remove at once without somebody having agreed to it. It looks at numbers and nothing else."""
+"""How much may go at once without somebody having agreed to it. It looks at numbers and nothing else."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from relayctl.core.diff import MOST_REMOVED, MOST_REMOVED_SHARE
+from relayctl.core.counting import counted, listed
+from relayctl.core.plan import Action, Item, Plan
 from relayctl.errors import Refused
 
+MOST_REMOVED = 5
+MOST_REMOVED_SHARE = 0.2
 _MOST_NAMED = 5
 
 
@@ -30,6 +33,24 @@ class Removal:
     apps_gone: Sequence[str] = ()
 
 
+def is_mass_removal(removed: int, total: int) -> bool:
+    """Whether so many of the schedules go at once that it needs consent: more than a fifth of them and more than 5."""
+    return removed > MOST_REMOVED and removed > MOST_REMOVED_SHARE * total
+
+
+def removal_guard(plan: Plan) -> str:
+    """What a reconciler would hold back of this plan, in words; empty when nothing."""
+    removed = sum(
+        1
+        for change in plan.changes
+        if change.action is Action.REMOVE and change.item is Item.SCHEDULE and not change.moved_to
+    )
+    is_emptied = removed > 0 and removed == plan.running and not plan.unchanged and not plan.count(Action.CREATE)
+    if not (is_mass_removal(removed, plan.running) or is_emptied):
+        return ""
+    return f"removing {removed} of {plan.running} schedules at once is held back until it is agreed to"
+
+
 def removal_limit(registered: int) -> int:
     """How many of so many schedules may go at once without consent."""
     return max(MOST_REMOVED, int(registered * MOST_REMOVED_SHARE))
@@ -41,8 +62,9 @@ def refuse_removal(removal: Removal, limits: Limits) -> None:
     if is_emptied:
         if not limits.allow_empty:
             what = "schedule any more" if removal.apps_left else "app"
+            running = f"{counted(removal.registered, 'schedule')} {'runs' if removal.registered == 1 else 'run'}"
             raise Refused(
-                f"refusing to remove everything: the tree holds no {what}, and {removal.registered} schedules run",
+                f"refusing to remove everything: the tree holds no {what}, and {running}",
                 help="if intended: --allow-empty\nif not: check the checkout; nothing was changed",
             )
         return
@@ -58,5 +80,4 @@ def _reason(removal: Removal) -> str:
     gone = removal.apps_gone
     if not gone:
         return ""
-    more = f" and {len(gone) - _MOST_NAMED} more apps" if len(gone) > _MOST_NAMED else ""
-    return f"\n  reason  {', '.join(gone[:_MOST_NAMED])}{more} {'is' if len(gone) == 1 else 'are'} gone from the tree"
+    return f"\n  reason  {listed(gone, _MOST_NAMED, 'app')} {'is' if len(gone) == 1 else 'are'} gone from the tree"

@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
+from relayctl.core.jsontext import parse_json
 from relayctl.core.lifecycle import Kind, Slot
 from relayctl.core.model import App
 from relayctl.core.names import is_name
@@ -164,7 +165,7 @@ def firing_objection(claim: Occurrence, is_firing: Callable[[int], bool]) -> str
 
 def _object(text: str) -> dict[str, Any] | None:
     try:
-        document = json.loads(text, parse_constant=_refuse_constant)
+        document = parse_json(text)
     except (ValueError, RecursionError):
         return None
     return document if isinstance(document, dict) else None
@@ -177,10 +178,6 @@ def _is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _refuse_constant(text: str) -> None:
-    raise ValueError(f"{text} is not JSON")
 
 
 def _dead(reason: str, detail: str, text: str) -> Dead:

@@ -34,7 +34,7 @@ class Health(Enum):
     """Whether a schedule does its work."""
 
     HEALTHY = "Healthy"
-    FAILING = "Failing"  # its last run failed for good, or its firings cannot be published
+    FAILING = "Failing"  # its last run failed for good, no firing can be published, or no worker has its secrets
     OVERDUE = "Overdue"
     PAUSED = "Paused"
 
@@ -57,23 +57,40 @@ class Standing:
         return f"{self.app}/{self.schedule}"
 
 
-def standings(running: Running, broken: Mapping[str, Collection[BrokenApp]], now: datetime) -> tuple[Standing, ...]:
-    """How all schedules of the registry stand; `broken` are the apps with broken templates, by worker."""
+def standings(
+    running: Running,
+    broken: Mapping[str, Collection[BrokenApp]],
+    now: datetime,
+    *,
+    unresolved: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
+) -> tuple[Standing, ...]:
+    """How all schedules of the registry stand; `broken` are the apps with broken templates, by worker.
+
+    `unresolved` are the apps that lack secrets, by worker, with the reasons.
+    """
     held = {each.app: each for worker in sorted(broken) for each in broken[worker]}
     return tuple(
-        _standing(app, name, entry, running, held.get(app), now)
+        _standing(app, name, entry, running, held.get(app), _lost(app, running, unresolved or {}), now)
         for (app, name), entry in sorted(running.registry.items())
         if entry.hash != TOMBSTONE
     )
 
 
 def _standing(
-    app: str, name: str, entry: RunningSchedule, running: Running, broken: BrokenApp | None, now: datetime
+    app: str,
+    name: str,
+    entry: RunningSchedule,
+    running: Running,
+    broken: BrokenApp | None,
+    lost: str,
+    now: datetime,
 ) -> Standing:
     trigger = Firing.from_spec(entry.spec).trigger
     holders = dict(_holders(app, name, running))
     sync, odd = _sync(entry, holders, broken, _lacking(app, name, running))
     health, ill = _health(entry, trigger, now, _spread(holders.values()))
+    if lost and health in {Health.HEALTHY, Health.FAILING}:
+        health, ill = Health.FAILING, lost
     is_live = trigger is not None and health is not Health.PAUSED
     return Standing(
         app=app,
@@ -84,6 +101,12 @@ def _standing(
         waiting=entry.waiting,
         detail="; ".join(part for part in (odd, ill) if part),
     )
+
+
+def _lost(app: str, running: Running, unresolved: Mapping[str, Mapping[str, Sequence[str]]]) -> str:
+    """Why every run of the app must fail: none of the workers that have it has its secrets. Empty where one has."""
+    reasons = [unresolved.get(worker, {}).get(app, ()) for worker, apps in running.workers.items() if app in apps]
+    return reasons[0][0] if reasons and all(reasons) else ""
 
 
 def _sync(

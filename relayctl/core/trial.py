@@ -5,10 +5,10 @@ It belongs to no message and leaves nothing in the account; where it runs is dec
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from relayctl.core.jsontext import parse_json
 from relayctl.core.model import App, Contract, Schedule
 from relayctl.core.occurrence import Occurrence
 
@@ -50,13 +50,9 @@ def trial_names(app: App) -> list[str]:
 def is_event(text: str) -> bool:
     """Whether the text can be an event: one JSON object, with nothing in it that JSON does not have."""
     try:
-        return isinstance(json.loads(text, parse_constant=_refuse), dict)
+        return isinstance(parse_json(text), dict)
     except (ValueError, RecursionError):
         return False
-
-
-def _refuse(text: str) -> None:
-    raise ValueError(f"{text} is not JSON")
 
 
 def _occurrence(app: App, schedule: Schedule, now: datetime) -> Occurrence:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 
 from relayctl.core.account import OVERDUE_AFTER_S, Recorded
@@ -19,6 +19,8 @@ from relayctl.core.duration import format_duration
 from relayctl.core.forecast import zone_of
 from relayctl.core.occurrence import epoch_seconds, from_epoch
 from relayctl.core.record import Record
+
+_DAY = timedelta(days=1)
 
 
 class State(Enum):
@@ -272,6 +274,9 @@ def _mismatches(trigger: Cron, at: datetime) -> tuple[str, ...]:
     wall = at.astimezone(zone_of(trigger))
     if wall.second or wall.microsecond:
         return (f"cron fires at whole minutes, and this is {wall.second} s after one",)
+    shifted = _shifted(trigger, at, wall)
+    if shifted:
+        return (shifted,)
     minute, hour, day, month, weekday = read_expression(trigger.canonical)
     values = (wall.minute, wall.hour, wall.day, wall.month, wall.isoweekday() % 7)
     fits = [
@@ -287,3 +292,20 @@ def _mismatches(trigger: Cron, at: datetime) -> tuple[str, ...]:
         if not is_fit
     )
     return found or (f"the clock was changed near {wall:%H:%M}, and this pass of it does not count",)
+
+
+def _shifted(trigger: Cron, at: datetime, wall: datetime) -> str:
+    """What a change of the clock has to do with it; empty where nothing."""
+    for effect in trigger.transitions_affecting(at - _DAY, at + _DAY):
+        if at in effect.silent_at:
+            return f"the clock went back, and {wall:%H:%M} had its firing in the first pass (dst.fold: first)"
+        if effect.on == wall.date() and not effect.fires_at and not _fires_on_day_of(trigger, wall):
+            missing = effect.walls[0].partition("T")[2]
+            return f"the clock goes forward on that day: it has no {missing}, and nothing fires in its place"
+    return ""
+
+
+def _fires_on_day_of(trigger: Cron, wall: datetime) -> bool:
+    begin = wall.replace(hour=0, minute=0, fold=0)
+    last = trigger.latest_at_or_before((begin + _DAY).astimezone(UTC) - timedelta(seconds=1))
+    return last is not None and last >= begin

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher, get_close_matches
 from functools import lru_cache
 
+from relayctl.core.counting import counted
+
 LOCAL_NAMES = frozenset({"local", "localtime", "posixrules", "factory", "system", "host", ":/etc/localtime"})
 _ABBREVIATIONS = {
     "PST": "America/Los_Angeles",
@@ -83,7 +85,8 @@ def _by_offset(sign: str, hours: str, minutes: str | None, known: frozenset[str]
     return LikelyNames(
         names=(etc,),
         is_sure=False,
-        help=f'name a place, or write "{etc}" for {int(hours)} hours {"ahead of" if sign == "+" else "behind"} UTC '
+        help=f'name a place, or write "{etc}" for {counted(int(hours), "hour")} '
+        f"{'ahead of' if sign == '+' else 'behind'} UTC "
         "(the sign in these names is reversed)",
     )
 

@@ -44,6 +44,7 @@ from relayctl.core.facts.run import (
     RunEnded,
     RunFailed,
     RunInterrupted,
+    RunReadmitted,
     RunStarted,
 )
 from relayctl.core.facts.service import (
@@ -67,6 +68,7 @@ from relayctl.core.facts.tree import (
     HookRefused,
     ImportsUnshared,
     LastGoodUnusable,
+    ReleaseAwaited,
     RemovalHeld,
     RevisionHeld,
     RevisionTaken,
@@ -137,6 +139,7 @@ __all__ = [
     "PublishFailed",
     "Published",
     "PublishedLate",
+    "ReleaseAwaited",
     "RemovalHeld",
     "ReplicasBehind",
     "RevisionHeld",
@@ -145,6 +148,7 @@ __all__ = [
     "RunEnded",
     "RunFailed",
     "RunInterrupted",
+    "RunReadmitted",
     "RunStarted",
     "ScheduleBehind",
     "ScheduleMoved",

@@ -92,6 +92,15 @@ class SourceLost(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseAwaited(Fact):
+    """Nothing was ever published to this namespace; the worker waits for a first release."""
+
+    event: ClassVar[str] = "release-awaited"
+    level: ClassVar[Level] = Level.INFO
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LastGoodUnusable(Fact):
     """What is kept for a start beside a broken template cannot be read, used or written; `app` is empty for all."""
 

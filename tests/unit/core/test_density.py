@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -50,3 +51,12 @@ def test_herds_and_free_minutes() -> None:
     assert found.free_minutes() == [minute for minute in range(60) if minute not in {0, 7}]
     assert sum(found.by_hour().values()) == sum(found.by_week_hour().values()) == found.total
     assert density([], WINDOW).total == 0
+
+
+@pytest.mark.parametrize(
+    ("after_s", "until_s", "minutes"),
+    [(0, 1200, range(1, 21)), (30, 119, [1]), (5, 55, []), (3300, 3900, [0, 1, 2, 3, 4, 5, 56, 57, 58, 59])],
+)
+def test_only_minutes_of_the_window_are_free(after_s: int, until_s: int, minutes: Sequence[int]) -> None:
+    window = Window(after=AFTER + timedelta(seconds=after_s), until=AFTER + timedelta(seconds=until_s))
+    assert density([], window).free_minutes() == list(minutes)

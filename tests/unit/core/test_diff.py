@@ -13,9 +13,13 @@ from support.templates import checked
 
 from relayctl.core.definition import TOMBSTONE
 from relayctl.core.description import Description, describe_app
-from relayctl.core.diff import Action, Change, Item, Plan, is_mass_removal, make_plan, removal_guard
+from relayctl.core.diff import make_plan
+from relayctl.core.plan import Action, Change, Item, Plan
+from relayctl.core.removal import is_mass_removal, removal_guard
 from relayctl.core.running import BrokenApp, Running, RunningSchedule
+from relayctl.render import plan as render
 
+SETTING = render.Setting(desired="", running="")
 NIGHTLY = "name: nightly, cron: '0 3 * * *', timezone: Europe/Rome"
 
 
@@ -157,6 +161,25 @@ def test_what_says_that_it_was_moved_begins_where_its_old_name_is_unknown_or_sta
     assert planned(["name: b, every: 1h"], [there]).changes == ()
 
 
+def test_of_two_that_say_so_one_takes_over_and_the_other_begins() -> None:
+    heirs = [f"name: {name}, every: 1h, moved_from: billing/a" for name in ("c", "b")]
+    after = described({"crm": sample(heirs[0]), "billing": sample(heirs[1])})
+    plan = make_plan(after, running(tree("name: a, every: 1h")), now=NOW)
+    found = {(each.app, each.name): each for each in plan.changes}
+    first, second, gone = found["billing", "b"], found["crm", "c"], found["billing", "a"]
+    assert (first.moved_from, second.moved_from, gone.moved_to) == ("billing/a", "", "billing/b")
+    assert second.not_moved_from == "billing/a"
+    assert "nothing to move from: billing/a moves to billing/b" in render.text(plan, SETTING)
+
+
+def test_a_former_name_that_leaves_after_the_new_one_has_begun_is_not_moved() -> None:
+    heir = "name: b, every: 1h, moved_from: billing/a"
+    plan = planned(["name: a, every: 1h", heir], [heir])
+    gone = only(plan)
+    assert (gone.action, gone.moved_to, gone.not_moved_from) == (Action.REMOVE, "", "billing/b")
+    assert "not moved to billing/b, which runs already" in render.text(plan, SETTING)
+
+
 def test_a_move_that_is_taken_back_says_so_without_a_word_in_the_template() -> None:
     fleet = running(tree("name: b, every: 1h, moved_from: billing/a"))
     stone = replace(fleet.registry["billing", "b"], hash=TOMBSTONE, spec="", moved_to="billing/b")
@@ -296,6 +319,7 @@ def test_a_broken_app_is_held_and_touched_by_nothing() -> None:
     plan = make_plan({"billing": before["billing"]}, running(before), now=NOW, broken=[broken])
     assert plan.changes == ()
     assert [(held.broken, held.schedules) for held in plan.held] == [(broken, 1)]
+    assert "1 app held, no other changes." in (shown := render.text(plan, SETTING)) and "No changes" not in shown
     assert plan.unchanged_schedules == 1
     assert plan.fires_before == plan.fires_after == 1441
 

@@ -15,8 +15,8 @@ DEFAULT = timedelta(minutes=6)
 LOW, HIGH = timedelta(seconds=1), timedelta(days=1)
 
 
-def parsed(text: str, *, once: bool = False, redacted: bool = False) -> Interval:
-    return parse_interval(text, default=DEFAULT, low=LOW, high=HIGH, zero_is_once=once, is_redacted=redacted)
+def parsed(text: str, *, redacted: bool = False) -> Interval:
+    return parse_interval(text, default=DEFAULT, low=LOW, high=HIGH, is_redacted=redacted)
 
 
 @pytest.mark.parametrize(
@@ -59,19 +59,13 @@ def test_a_slip_is_told_and_something_usable_is_used(text: str, every: timedelta
     assert parsed(text) == Interval(mode=Mode.EVERY, every=every, warning=warning)
 
 
-@pytest.mark.parametrize("text", ["0", "0s", "-0m"])
-def test_zero_may_mean_once(text: str) -> None:
-    assert parsed(text, once=True) == Interval(mode=Mode.ONCE)
-    assert parsed("off", once=True).mode is Mode.DEMAND
-
-
-@given(st.text(max_size=80), st.booleans())
-def test_any_text_gives_an_interval(text: str, once: bool) -> None:
-    found = parsed(text, once=once)
+@given(st.text(max_size=80))
+def test_any_text_gives_an_interval(text: str) -> None:
+    found = parsed(text)
     assert (found.every is not None) == (found.mode is Mode.EVERY)
     assert found.every is None or LOW <= found.every <= HIGH
     assert not found.warning or found.mode is Mode.EVERY
-    assert parsed(text, once=once, redacted=True).every == found.every
+    assert parsed(text, redacted=True).every == found.every
 
 
 @given(st.text("hunter2!?*", min_size=8, max_size=40))

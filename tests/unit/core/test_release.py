@@ -106,7 +106,9 @@ def test_what_was_agreed_to_may_go_and_no_more() -> None:
 def test_everything_goes_only_where_that_is_said(apps_left: int) -> None:
     emptied = removal(removed=2, registered=2, left=0, apps_left=apps_left)
     for limits in (Limits(), Limits(max_removals=1000)):
-        with pytest.raises(Refused, match="refusing to remove everything"):
+        with pytest.raises(Refused, match=r"refusing to remove everything: .*, and 2 schedules run\n"):
             refuse_removal(emptied, limits)
+    with pytest.raises(Refused, match="and 1 schedule runs\n"):
+        refuse_removal(replace(emptied, removed=1, registered=1), Limits())
     refuse_removal(emptied, Limits(allow_empty=True))
     refuse_removal(replace(emptied, removed=0, apps_left=2), Limits())

@@ -106,3 +106,24 @@ def test_a_failed_last_run_and_a_pause() -> None:
 def test_a_disabled_schedule_owes_nothing() -> None:
     standing = only(fleet(f"{HOURLY}, enabled: false", settled_until=None))
     assert (standing.health, standing.next_at) == (Health.HEALTHY, None)
+
+
+MISSING = "the secret key has no value here; set it with: relayctl secret set key"
+
+
+@pytest.mark.parametrize(
+    ("lacking", "health"),
+    [(["w1", "w2"], Health.FAILING), (["w1"], Health.HEALTHY), ([], Health.HEALTHY)],
+    ids=["on all", "on one", "on none"],
+)
+def test_a_secret_that_no_worker_has(lacking: list[str], health: Health) -> None:
+    found = fleet(HOURLY, HOURLY)
+    assert set(found.workers) == {"w1", "w2"}
+    [standing] = standings(found, {}, NOW, unresolved={worker: {"billing": (MISSING,)} for worker in lacking})
+    assert (standing.health, standing.detail) == (health, MISSING if health is Health.FAILING else "")
+
+
+def test_a_pause_counts_more_than_a_missing_secret() -> None:
+    found = fleet(HOURLY, paused_at=NOW)
+    [standing] = standings(found, {}, NOW, unresolved={"w1": {"billing": (MISSING,)}})
+    assert standing.health is Health.PAUSED

@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from support.workbench import cron, every, generation
+from support.workbench import cron, every, generation, schedule
 
 from relayctl.core.account import Recorded
+from relayctl.core.cron import Cron, Dst, Gap
 from relayctl.core.definition import TOMBSTONE, Generation
 from relayctl.core.occurrence import epoch_seconds, from_epoch
 from relayctl.core.record import Record, read_record
@@ -173,7 +174,24 @@ def test_both_day_fields_are_named_where_neither_matches() -> None:
 
 def test_the_pass_of_a_fold_that_does_not_count() -> None:
     [said] = objections(cron("30 2 * * *", "Europe/Rome"), "2026-10-25T01:30:00")
-    assert "clock was changed" in said
+    assert said == "the clock went back, and 02:30 had its firing in the first pass (dst.fold: first)"
+
+
+SKIPPING = schedule(Cron.parse("30 2 * * *", "Europe/Rome", Dst(gap=Gap.SKIP)), "tick")
+
+
+@pytest.mark.parametrize("at", ["2027-03-28T01:00:00", "2027-03-28T01:30:00", "2027-03-27T23:00:00"])
+@pytest.mark.parametrize("item", [SKIPPING, cron("*/30 2 * * *", "Europe/Rome")], ids=["fixed", "star"])
+def test_a_day_that_lacks_its_time(item: Any, at: str) -> None:
+    [said] = objections(item, at)
+    assert said.startswith("the clock goes forward on that day: it has no 02:")
+
+
+def test_other_days_and_firings_that_were_moved_are_judged_by_the_fields() -> None:
+    assert objections(SKIPPING, "2027-03-29T01:30:00") == ("hour is 3, and the schedule wants 2",)
+    moved = objections(cron("30 2 * * *", "Europe/Rome"), "2027-03-28T01:30:00")
+    assert moved == ("hour is 3, and the schedule wants 2",)
+    assert objections(cron("7 * * * *", "Europe/Rome"), "2027-03-28T01:30:00")[0].startswith("minute is 30")
 
 
 def test_an_interval_and_definitions_that_fire_nothing() -> None:
