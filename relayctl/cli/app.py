@@ -5,6 +5,7 @@ No command's logic lives here. Help comes from one static table, so that `--help
 
 from __future__ import annotations
 
+import errno
 import importlib
 import keyword
 import signal
@@ -24,6 +25,7 @@ from relayctl.cli.exits import Code
 from relayctl.cli.nearest import closest
 from relayctl.cli.options import FLAGS, FORMATS, USUAL_FORMATS, shared_options, version_option, worker_options
 from relayctl.cli.streams import prepare_streams, silence_closed
+from relayctl.errors import os_reason
 
 PROGRAM = "relayctl"
 
@@ -128,6 +130,8 @@ def run(arguments: Sequence[str]) -> int:
     except exits.Terminated:
         exits.complain("terminated")
         return Code.TERMINATED
+    except OSError as error:
+        return _unwritable(error) if _is_of_output(error) else _unexpected(error, flags)
     except Exception as error:  # noqa: BLE001 - the one place where the unforeseen ends
         return _unexpected(error, flags)
     finally:
@@ -215,6 +219,10 @@ def _add_shared(command: Any, formats: Sequence[str]) -> None:
     command.params.extend(shared_options(taken, formats))
 
 
+_TOLD_BY_OUTPUT = frozenset({Code.OK, Code.FINDINGS, Code.CHANGES})
+"""Codes that say no more than to read the output; nobody can where it is lost."""
+
+
 def _terminate(_number: int, _frame: FrameType | None) -> None:
     raise exits.Terminated
 
@@ -225,10 +233,18 @@ def _flushed(code: int) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        if code == Code.OK:
-            exits.complain(f"error: the output cannot be written: {(error.strerror or 'unknown error').lower()}")
-            return Code.FAILURE
+        return _unwritable(error) if code in _TOLD_BY_OUTPUT else code
     return code
+
+
+def _is_of_output(error: OSError) -> bool:
+    """Whether stdout did not take what was printed: files are told by their names, and connections fail otherwise."""
+    return error.filename is None and error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+
+
+def _unwritable(error: OSError) -> int:
+    exits.complain(f"error: the output cannot be written: {os_reason(error)}")
+    return Code.FAILURE
 
 
 def _unexpected(error: Exception, flags: Mapping[str, Any]) -> int:

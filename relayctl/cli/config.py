@@ -13,6 +13,7 @@ app = verb_app("Show the settings in force and where they come from.")
 def show(context: typer.Context) -> None:
     """Show the settings in force and where they come from."""
     from relayctl.cli.desk import Desk, to_json
+    from relayctl.cli.exits import harmless
     from relayctl.render.config import Row, as_document, markdown, text
     from relayctl.settings import SETTINGS, Origin
 
@@ -31,7 +32,7 @@ def show(context: typer.Context) -> None:
         for key, setting in SETTINGS.items()
     ]
     desk.deliver({
-        "text": lambda: text(rows),
+        "text": lambda: harmless(text(rows)),
         "json": lambda: to_json(as_document(rows)),
         "markdown": lambda: markdown(rows),
     })  # fmt: skip

@@ -17,7 +17,7 @@ from relayctl import settings
 from relayctl.cli import exits
 from relayctl.cli.nearest import closest
 from relayctl.cli.options import given
-from relayctl.errors import FileFailure, UsageError
+from relayctl.errors import FileFailure, UsageError, os_reason
 
 Renderings = Mapping[str, Callable[[], str]]
 """Output by the name of its format; the first is the default, and only what is asked for is computed."""
@@ -125,14 +125,16 @@ class Desk:
 
 def write_private(path: Path, text: str) -> None:
     """Write a file that its owner alone may read, as a whole or not at all; FileFailure where it cannot be written."""
+    from relayctl.host.wholefile import write_whole
+
     try:
         if path.exists() and not path.is_file():
             path.write_bytes(text.encode())
         else:
             # What a link leads to is replaced, and the link stays.
-            _replace_file(Path(os.path.realpath(path)), text.encode(), mode=0o600)
+            write_whole(Path(os.path.realpath(path)), text.encode())
     except OSError as error:
-        raise FileFailure(f"{path}: cannot be written: {(error.strerror or 'unknown error').lower()}") from None
+        raise FileFailure(f"{path}: cannot be written: {os_reason(error)}") from None
 
 
 def _there(names: list[str]) -> str:
@@ -151,7 +153,7 @@ def _print(text: str) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise FileFailure(f"the output cannot be written: {(error.strerror or 'unknown error').lower()}") from None
+        raise FileFailure(f"the output cannot be written: {os_reason(error)}") from None
 
 
 def _plain(text: str, *, is_json: bool) -> str:
@@ -170,28 +172,16 @@ def _write_file(path: Path, text: str) -> None:
 
     Devices, pipes and links (`/dev/stdout` is one) are written through: to move a file there would destroy them.
     """
+    from relayctl.host.wholefile import write_whole
+
     data = text.encode("utf-8", "backslashreplace")
     try:
         if path.is_symlink() or (path.exists() and not path.is_file()):
             path.write_bytes(data)
         else:
-            _replace_file(path, data, mode=0o666 & ~_umask())
+            write_whole(path, data, mode=0o666 & ~_umask())
     except OSError as error:
-        raise FileFailure(f"{path}: cannot be written: {(error.strerror or 'unknown error').lower()}") from None
-
-
-def _replace_file(path: Path, data: bytes, *, mode: int) -> None:
-    import tempfile
-
-    handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(draft).chmod(mode)
-        Path(draft).replace(path)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
+        raise FileFailure(f"{path}: cannot be written: {os_reason(error)}") from None
 
 
 def _umask() -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from relayctl.cli.inputfile import name_of, read_bounded
+from relayctl.core.jsontext import parse_json
 from relayctl.core.occurrence import MANUAL_SOURCE, SCHEDULE_SOURCE
 from relayctl.errors import UsageError
 
@@ -38,7 +39,7 @@ def read_event_file(source: Path, max_bytes: int, *, may_be_ours: bool = False) 
     try:
         # The text is sent as written: reading it and writing it anew could change a number.
         text = raw.decode("utf-8-sig").strip()
-        value = json.loads(text, parse_constant=_refuse)
+        value = parse_json(text)
     except UnicodeDecodeError:
         raise UsageError(f"{name}: not UTF-8", help=_SHAPE) from None
     except (ValueError, RecursionError) as error:
@@ -52,10 +53,6 @@ def read_event_file(source: Path, max_bytes: int, *, may_be_ours: bool = False) 
             help="give the event another source, or leave it out",
         )
     return Event(text=text, value=value)
-
-
-def _refuse(text: str) -> None:
-    raise ValueError(f"{text} is not JSON")
 
 
 def _kind(value: object) -> str:

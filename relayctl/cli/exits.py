@@ -8,6 +8,7 @@ from enum import IntEnum
 from types import TracebackType
 
 from relayctl import errors
+from relayctl.render.escapes import escape
 
 
 class Code(IntEnum):
@@ -92,11 +93,7 @@ def internal_lines(error: BaseException, report: str | None) -> list[str]:
 
 def harmless(text: str) -> str:
     """Text that may be printed raw: control characters shown as escapes, line breaks kept."""
-    return "".join(char if char.isprintable() or char == "\n" else _escape(char) for char in text)
-
-
-def _escape(char: str) -> str:
-    return f"\\x{ord(char):02x}" if char.isascii() else char.encode("ascii", "backslashreplace").decode()
+    return "".join(char if char.isprintable() or char == "\n" else escape(char) for char in text)
 
 
 def complain(*lines: str) -> None:

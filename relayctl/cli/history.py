@@ -1,4 +1,4 @@
-"""`relayctl history`: how the firings of a schedule, or the event runs of a handler, ended."""
+"""`relayctl history`: how the firings of a schedule, or the event runs of a handler, ended, and which have not."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ def history(
     context: typer.Context,
     target: Annotated[str, typer.Argument(metavar="APP/NAME", help="a schedule of the app, or an event handler")],
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="at most so many records")] = 20,
-    failed: Annotated[bool, typer.Option("--failed", help="only what did not succeed")] = False,
+    failed: Annotated[
+        bool, typer.Option("--failed", help="only what did not succeed, or is to be tried again")
+    ] = False,
 ) -> None:
     """Show how firings and event runs ended.
 
-    The newest record comes first; 1,000 records or 30 days are kept, whichever is less.
+    What has not ended yet stands on top, then the newest record; 1,000 records or 30 days are kept, whichever is
+    less.
     """
     from relayctl import api
     from relayctl.cli.desk import Desk, to_json
@@ -41,6 +44,8 @@ def history(
         is_schedule=found.is_schedule,
         zone=found.zone,
         records=found.records[:limit],
+        now=found.now,
+        unfinished=found.unfinished[:limit],
         is_cut=len(found.records) > limit,
         newer=found.newer,
         moved_from=["/".join(each) for each in found.moved_from],

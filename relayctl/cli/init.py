@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from relayctl.cli.verb import verb_app
+from relayctl.errors import os_reason
 
 if TYPE_CHECKING:
     from relayctl.cli.desk import Desk
@@ -71,5 +72,5 @@ def _write_new(directory: Path, files: Mapping[str, str]) -> tuple[list[Path], l
         except FileExistsError:
             kept.append(path)
         except OSError as error:
-            raise FileFailure(f"{path}: cannot be written: {(error.strerror or 'unknown error').lower()}") from None
+            raise FileFailure(f"{path}: cannot be written: {os_reason(error)}") from None
     return written, kept

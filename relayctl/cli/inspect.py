@@ -91,7 +91,9 @@ def _live(desk: Desk, apps: list[Loaded]) -> dict[Name, Live]:
     now = clock.now()
     plan = api.plan_of(api.Desired.of_apps(valid), observation, now=now)
     broken = {worker.id: worker.broken for worker in observation.workers}
-    return live_of(valid, observation.running, standings(observation.running, broken, now), plan, observation.release)
+    unresolved = {worker.id: worker.unresolved for worker in observation.workers}
+    standing = standings(observation.running, broken, now, unresolved=unresolved)
+    return live_of(valid, observation.running, standing, plan, observation.release)
 
 
 def _deliver_detail(
@@ -99,6 +101,7 @@ def _deliver_detail(
 ) -> None:
     from relayctl.cli import tree
     from relayctl.cli.desk import to_json
+    from relayctl.cli.exits import harmless
     from relayctl.cli.sources import handler_place
     from relayctl.cli.triggers import caveats_among
     from relayctl.core.forecast import forecast
@@ -118,7 +121,7 @@ def _deliver_detail(
         source=tree.place_of(loaded.app, schedule),
     )
     desk.deliver({
-        "text": lambda: render.detail_text(detail, desk.look.width),
+        "text": lambda: harmless(render.detail_text(detail, desk.look.width)),
         "json": lambda: to_json(render.detail_document(detail)),
     })  # fmt: skip
 
@@ -135,6 +138,7 @@ def _deliver_table(
     is_one: bool,
 ) -> None:
     from relayctl.cli.desk import to_json
+    from relayctl.cli.exits import harmless
     from relayctl.render import inspect as render
 
     valid = [loaded.app for loaded in apps if loaded.app is not None]
@@ -151,7 +155,7 @@ def _deliver_table(
         counted=rows,
     )
     desk.deliver({
-        "text": lambda: render.table_text(shown, desk.look.width),
+        "text": lambda: harmless(render.table_text(shown, desk.look.width)),
         "json": lambda: to_json(render.table_document(full)),
     })  # fmt: skip
 

@@ -47,6 +47,8 @@ def invoke(
     if not is_text:
         desk.deliver({"text": str, "json": lambda: to_json(document)})
     if document["outcome"] != "succeeded":
+        if payload is None and document["occurrence_id"] is None:
+            desk.remark("  help: its event was {}; --event FILE gives it one")
         raise Ended(Code.FAILURE)
 
 

@@ -23,11 +23,12 @@ def mode(
 ) -> None:
     """Show how this namespace gets its desired state, or change that.
 
-    It changes only while no worker lives that needs the present mode. To push, what is registered now stays in force
+    It changes only while no worker lives that needs the present mode; an embedded broker, which ended with the last
+    worker, is started for as long as this takes. To push, what is registered now stays in force
     until the next release, and workers that follow run the files of the last one there was; to pull, what a release
     bound workers to binds them no more.
     """
-    from relayctl.api.applying import release_desk
+    from relayctl.api.modes import look_at_mode
     from relayctl.cli.desk import Desk, to_json
     from relayctl.cli.fleet import place_of
     from relayctl.errors import UsageError
@@ -36,21 +37,18 @@ def mode(
     desk = Desk(context)
     if wanted not in {None, "push", "pull"}:
         raise UsageError(f"no mode {wanted!a}; there are push and pull", help="relayctl mode push")
-    is_changed = False
-    with release_desk(place_of(desk.settings), SystemClock()) as releases:
-        if wanted is not None:
-            is_changed = releases.switch_mode(wanted)
-        now, last = releases.mode(), releases.serial()
-    namespace = desk.settings.namespace
-    verb = "is now in" if is_changed else "is in" if now else "has"
-    following = _next(last) if is_changed and now == "push" else ""
+    found = look_at_mode(place_of(desk.settings), SystemClock(), wanted)
+    now, namespace = found.mode, desk.settings.namespace
+    verb = "is now in" if found.is_changed else "is in" if now else "has"
+    following = _next(now, found.last_release) if found.is_changed else ""
     desk.deliver({
         "text": lambda: f"namespace {namespace} {verb} {_WORDS[now]}\n{following}",
-        "json": lambda: to_json({"v": 1, "namespace": namespace, "mode": now, "changed": is_changed}),
+        "json": lambda: to_json({"v": 1, "namespace": namespace, "mode": now, "changed": found.is_changed}),
     })  # fmt: skip
 
 
-def _next(last: int) -> str:
-    if not last:
-        return "next: relayctl apply\n"
-    return f"next: relayctl apply; until then workers that follow run the files of release {last}\n"
+def _next(now: str | None, last: int) -> str:
+    if now != "push":
+        return "next: relayctl serve\n"
+    until = f"; until then workers that follow run the files of release {last}" if last else ""
+    return f"next: relayctl serve --follow, and relayctl apply{until}\n"

@@ -49,8 +49,8 @@ def read_other(apps: Path, against: str, *, now: datetime, horizon: timedelta) -
 
 def _other(tree: DescribedTree, name: str, more: str) -> OtherTree:
     from relayctl import api
+    from relayctl.core.counting import counted, listed
     from relayctl.errors import FileFailure
-    from relayctl.render.counting import counted
 
     if tree.trouble is not None:
         raise FileFailure(f"{name}: {tree.trouble}")
@@ -59,10 +59,9 @@ def _other(tree: DescribedTree, name: str, more: str) -> OtherTree:
     if not tree.apps:
         remarks.append(f"{name} has no app with a template.yaml: all is new")
     if desired.broken:
-        named = ", ".join(each.app for each in desired.broken[:_MOST_NAMED])
-        more_of_them = f" and {len(desired.broken) - _MOST_NAMED} more" if len(desired.broken) > _MOST_NAMED else ""
+        named = listed([each.app for each in desired.broken], _MOST_NAMED)
         verb = "has" if len(desired.broken) == 1 else "have"
-        remarks.append(f"{named}{more_of_them} {verb} errors in {name}, and counts as absent there")
+        remarks.append(f"{named} {verb} errors in {name}, and counts as absent there")
     schedules = counted(sum(len(app.schedules) for app in desired.descriptions.values()), "schedule")
     words = f"{name}{more} · {counted(len(desired.descriptions), 'app')}, {schedules}"
     return OtherTree(desired=desired, words=words, remarks=tuple(remarks))

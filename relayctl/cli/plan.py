@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from relayctl.api import Observation, Place
     from relayctl.cli.desk import Desk
-    from relayctl.core.diff import Plan
+    from relayctl.core.plan import Plan
     from relayctl.core.planfile import SavedPlan
     from relayctl.core.problem import Problem
     from relayctl.host.clock import Clock
@@ -224,6 +224,7 @@ def _narrowed(whole: Plan, targets: Sequence[str]) -> Plan:
 def _setting(desk: Desk, tree: DescribedTree, observation: Observation | None, whole: Plan, took: timedelta) -> Setting:
     from relayctl.api import observed
     from relayctl.cli.fleet import running_of
+    from relayctl.cli.foresight import foreseen_of
     from relayctl.render.plan import Setting
 
     mode = None if observation is None else observation.mode
@@ -239,27 +240,8 @@ def _setting(desk: Desk, tree: DescribedTree, observation: Observation | None, w
         else observed.limits_not_kept({app.name: app.limits for app in tree.apps}, observation.workers),
         hint="Save:  relayctl plan --out plan.json     Apply:  relayctl apply" if mode == "push" else "",
         recoded=recoded,
-        remarks=(*remarks, *_foreseen(desk, tree, observation, whole.now)),
+        remarks=(*remarks, *foreseen_of(desk.settings, tree.descriptions(), observation, whole.now)),
     )
-
-
-def _foreseen(desk: Desk, tree: DescribedTree, observation: Observation | None, now: datetime) -> tuple[str, ...]:
-    """What rules say that look at the fleet, or at the secrets of this machine where the workers are on it."""
-    from relayctl.api import foreseen
-    from relayctl.core.zones import tzdata_version
-    from relayctl.host.secrets import SecretStore
-    from relayctl.host.state import StateDir
-
-    wanted = tree.descriptions()
-    found: list[str] = []
-    if observation is not None:
-        names = {(app, name) for app, each in wanted.items() for name in each.schedules}
-        found += foreseen.zone_data(tzdata_version(), [each.tzdata for each in observation.workers], wanted.values())
-        found += foreseen.long_pauses(observation.running.registry, names, now)
-    if desk.settings.redis_url is None:
-        store = SecretStore(desk.settings.secrets_dir, StateDir(desk.settings.state_dir).secrets)
-        found += foreseen.undefined_secrets(wanted, store.names())
-    return tuple(found)
 
 
 def _shipping(
@@ -286,7 +268,7 @@ def _shipping(
 
 
 def _desired_words(desk: Desk, tree: DescribedTree) -> str:
-    from relayctl.render.counting import counted
+    from relayctl.core.counting import counted
 
     valid = tree.descriptions().values()
     apps, schedules = counted(len(valid), "app"), counted(sum(len(app.schedules) for app in valid), "schedule")
@@ -295,7 +277,8 @@ def _desired_words(desk: Desk, tree: DescribedTree) -> str:
 
 def _guard_words(whole: Plan, digest: str, mode: str | None) -> str:
     """What would be held back, and the way to agree to it where there is one."""
-    from relayctl.core.diff import Action, Item, removal_guard
+    from relayctl.core.plan import Action, Item
+    from relayctl.core.removal import removal_guard
 
     guard = removal_guard(whole)
     if not guard or not digest:

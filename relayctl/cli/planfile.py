@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from relayctl.errors import FileFailure, RelayError, UsageError
+from relayctl.errors import FileFailure, RelayError, UsageError, os_reason
 
 if TYPE_CHECKING:
     from relayctl.core.planfile import SavedPlan
@@ -31,7 +31,7 @@ def _document(path: Path) -> object:
     except FileNotFoundError:
         raise UsageError("there is no such file") from None
     except OSError as error:
-        raise FileFailure(f"cannot be read: {(error.strerror or 'unknown error').lower()}") from None
+        raise FileFailure(f"cannot be read: {os_reason(error)}") from None
     if len(data) > _MOST_BYTES:
         raise UsageError("too large for a saved plan")
     try:

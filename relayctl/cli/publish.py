@@ -9,31 +9,26 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from relayctl.api.applying import Author, Proposal, ReleaseDesk
+    from relayctl.api.applying import Author, ReleaseDesk
     from relayctl.api.convergence import Convergence
+    from relayctl.api.proposal import Proposal
     from relayctl.cli.desk import Desk
+    from relayctl.cli.terms import Terms
     from relayctl.core.planfile import SavedPlan
     from relayctl.core.release import LeaseHolder, Release
-    from relayctl.core.removal import Limits
     from relayctl.render.plan import Setting
     from relayctl.render.releases import Applied
     from relayctl.sources.content import Content
 
-LONGEST = timedelta(days=1)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What is to be published and how. `read` gives the content; `waits` is None where nobody waits for workers."""
+    """What is to be published and how. `read` gives the content."""
 
     read: Callable[[ReleaseDesk], AbstractContextManager[Content]]
     command: str
     wanted: str
-    limits: Limits
-    is_agreed: bool
-    lock_timeout: timedelta
-    waits: timedelta | None
-    message: str = ""
+    terms: Terms
     saved: SavedPlan | None = None
 
 
@@ -53,7 +48,7 @@ def carry_out(desk: Desk, order: Order) -> None:
     from relayctl.errors import RelayError, UsageError
     from relayctl.host.clock import SystemClock
 
-    if not order.is_agreed and not desk.may_ask:
+    if not order.terms.is_agreed and not desk.may_ask:
         raise UsageError(
             "nobody can be asked here whether this is meant", help=f"agree beforehand: {order.wanted} --yes"
         )
@@ -77,7 +72,7 @@ def carry_out(desk: Desk, order: Order) -> None:
 
 
 def _in_steps(desk: Desk, releases: ReleaseDesk, order: Order, progress: _Progress) -> None:
-    from relayctl.api.applying import check_removals
+    from relayctl.api.proposal import check_removals
     from relayctl.cli.fleet import warn_unreplicated
     from relayctl.cli.tree import say_broken
     from relayctl.errors import InvalidTemplates
@@ -85,7 +80,7 @@ def _in_steps(desk: Desk, releases: ReleaseDesk, order: Order, progress: _Progre
 
     clock = SystemClock()
     began = clock.monotonic()
-    if order.is_agreed:
+    if order.terms.is_agreed:
         # Nobody looks at the plan before it is done, so it may be made when it is this one's turn.
         _lock(desk, releases, order)
     with order.read(releases) as content:
@@ -100,9 +95,9 @@ def _in_steps(desk: Desk, releases: ReleaseDesk, order: Order, progress: _Progre
         _show(desk, proposal)
         if proposal.is_lost:
             desk.remark(f"the bundle of release {proposal.base} is gone or damaged: what it held is published again")
-        check_removals(proposal, order.limits)
+        check_removals(proposal, order.terms.limits)
         asked_at = clock.monotonic()
-        if not order.is_agreed:
+        if not order.terms.is_agreed:
             _ask(desk, proposal)
             _lock(desk, releases, order)
         began += clock.monotonic() - asked_at
@@ -122,7 +117,7 @@ def _lock(desk: Desk, releases: ReleaseDesk, order: Order) -> None:
         desk.remark(f"waiting for {holder.by} pid {holder.pid} ({holder.command}) to publish first")
         _tell(desk, "lock", by=holder.by, pid=holder.pid, command=holder.command)
 
-    releases.lock(_author(order), order.lock_timeout, on_wait)
+    releases.lock(_author(order), order.terms.lock_timeout, on_wait)
 
 
 def _author(order: Order) -> Author:
@@ -131,7 +126,7 @@ def _author(order: Order) -> Author:
     from relayctl.api.applying import Author
     from relayctl.host.operator import operator
 
-    return Author(by=operator(), pid=os.getpid(), command=order.command, message=order.message)
+    return Author(by=operator(), pid=os.getpid(), command=order.command, message=order.terms.message)
 
 
 def _show(desk: Desk, proposal: Proposal) -> None:
@@ -162,7 +157,8 @@ def _tell(desk: Desk, kind: str, **fields: object) -> None:
 def _setting(desk: Desk, proposal: Proposal) -> Setting:
     from relayctl.api import observed
     from relayctl.cli.fleet import running_of
-    from relayctl.render.counting import counted
+    from relayctl.cli.foresight import foreseen_of
+    from relayctl.core.counting import counted
     from relayctl.render.plan import Setting
 
     content, observation = proposal.content, proposal.observation
@@ -174,6 +170,7 @@ def _setting(desk: Desk, proposal: Proposal) -> Setting:
         running=running_of(observation, desk.settings.namespace),
         width=desk.look.width,
         recoded=proposal.recoded,
+        remarks=foreseen_of(desk.settings, content.tree.descriptions(), observation, proposal.plan.now),
         limits=observed.limits_not_kept({app.name: app.limits for app in content.tree.apps}, observation.workers),
     )
 
@@ -221,8 +218,8 @@ def _conclude(
 
     clock, found = SystemClock(), None
     waits_from = clock.monotonic()
-    if order.waits is not None:
-        found = releases.await_convergence(release, order.waits)
+    if order.terms.waits is not None:
+        found = releases.await_convergence(release, order.terms.waits)
     done = render.Applied(
         release=release,
         plan=proposal.plan,

@@ -31,9 +31,12 @@ def reconcile(
     from relayctl.cli.exits import harmless
     from relayctl.cli.fleet import warn_unreplicated
     from relayctl.cli.workers import ask_all, no_worker
+    from relayctl.host.operator import operator
 
     desk = Desk(context)
-    request = {} if accept_removals is None else {"accept_removals": accept_removals}
+    request = {"by": operator()}
+    if accept_removals is not None:
+        request["accept_removals"] = accept_removals
     answers = ask_all(desk, "reconcile", request, within_s=_WITHIN_S)
     if not answers:
         raise no_worker(desk)
@@ -70,6 +73,8 @@ def _line(document: dict[str, Any]) -> str:
         parts.append(f"broken so far: {', '.join(document['broken'])}")
     if document.get("source_lost"):
         parts.append("could not read its apps at the last look")
+    if document.get("awaits"):
+        parts.append(document["awaits"])
     if document.get("busy"):
         parts.append(f"the repository is still being fetched by {document['busy']}, and once more after that")
     return f"{document['worker']}: {'; '.join(parts)}"

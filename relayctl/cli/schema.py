@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from relayctl.cli.verb import verb_app
+from relayctl.errors import os_reason
 
 app = verb_app()
 
@@ -57,6 +58,6 @@ def _document(path: Path) -> object:
         return json.loads(path.read_bytes())
     except OSError as error:
         kind = UsageError if isinstance(error, FileNotFoundError) else FileFailure
-        raise kind(f"{path}: cannot be read: {(error.strerror or 'unknown error').lower()}") from None
+        raise kind(f"{path}: cannot be read: {os_reason(error)}") from None
     except ValueError:
         return None

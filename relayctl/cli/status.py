@@ -49,11 +49,12 @@ def status(
 
 def _status(observation: Observation, now: datetime, *, acks: int) -> Status:
     from relayctl.api import observed
-    from relayctl.core.diff import deviations
+    from relayctl.core.drift import deviations
     from relayctl.core.standing import standings
     from relayctl.render.status import Status
 
     broken = {worker.id: worker.broken for worker in observation.workers}
+    unresolved = {worker.id: worker.unresolved for worker in observation.workers}
     settings = {name: app.settings for apps in observation.running.workers.values() for name, app in apps.items()}
     declared = {name: [limit for limit in ("cpus", "pids") if found.get(limit)] for name, found in settings.items()}
     return Status(
@@ -63,7 +64,7 @@ def _status(observation: Observation, now: datetime, *, acks: int) -> Status:
         mode=observation.mode or "",
         backlog=observation.backlog,
         workers=tuple(_worker(record, observation, now) for record in observation.workers),
-        schedules=standings(observation.running, broken, now),
+        schedules=standings(observation.running, broken, now, unresolved=unresolved),
         deviations=deviations(observation.running),
         checks=observed.checks(observation, min_replica_acks=acks),
         limits=observed.limits_not_kept(declared, observation.workers),
@@ -95,4 +96,5 @@ def _worker(record: WorkerRecord, observation: Observation, now: datetime) -> Wo
         is_publishing=record.is_publishing,
         services=record.services,
         unbuilt=record.unbuilt,
+        unresolved=record.unresolved,
     )

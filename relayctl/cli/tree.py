@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from relayctl.cli.nearest import closest
-from relayctl.errors import FileFailure, NoTemplates, UnknownTarget, UsageError
+from relayctl.core.counting import listed
+from relayctl.errors import FileFailure, NoTemplates, UnknownTarget, UsageError, os_reason
 
 if TYPE_CHECKING:
     from relayctl.cli.desk import Desk
@@ -90,7 +91,7 @@ def app_names(root: Path) -> list[str]:
     try:
         return sorted(path.parent.name for path in root.glob("*/template.yaml"))
     except OSError as error:
-        raise FileFailure(f"{root}: cannot be read: {(error.strerror or 'unknown error').lower()}") from None
+        raise FileFailure(f"{root}: cannot be read: {os_reason(error)}") from None
 
 
 def split_target(target: str) -> tuple[str, str]:
@@ -116,8 +117,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownTarget:
     if close:
         hint = f'did you mean "{close}"?'
     elif names:
-        more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
-        hint = f"there {'is' if len(names) == 1 else 'are'}: {', '.join(names[:_MOST_LISTED])}{more}"
+        hint = f"there {'is' if len(names) == 1 else 'are'}: {listed(names, _MOST_LISTED)}"
     else:
         hint = f"there is no {kind} here"
     return UnknownTarget(f'no {kind} "{name}"', help=hint)

@@ -7,7 +7,7 @@ from itertools import groupby
 from textwrap import wrap
 from typing import Any
 
-from relayctl.core.diff import Change, Item
+from relayctl.core.plan import Change, Item
 
 _MOST_NAMED = 4
 _MOST_LINES = 20

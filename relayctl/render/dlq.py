@@ -9,7 +9,7 @@ from typing import Any
 
 from relayctl.core.deadletter import DeadLetter
 from relayctl.core.lifecycle import Slot
-from relayctl.core.occurrence import instant_text
+from relayctl.core.occurrence import second_text
 from relayctl.core.output import KeptOutput, look_command
 from relayctl.render.instants import span_short, utc_text
 from relayctl.render.logs import last_lines
@@ -91,7 +91,7 @@ def _row(letter: DeadLetter, now: datetime) -> tuple[str, ...]:
 def _fields(letter: DeadLetter) -> dict[str, Any]:
     return {
         "id": letter.id,
-        "at": instant_text(letter.at.replace(microsecond=0)),
+        "at": second_text(letter.at),
         "app": letter.app or None,
         "schedule": letter.schedule or None,
         "handler": letter.handler or None,

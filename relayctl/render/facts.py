@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from relayctl.core import facts
-from relayctl.render.counting import counted
+from relayctl.core.counting import counted
+from relayctl.render.escapes import harmless_line
 from relayctl.render.instants import clock_text, span_text
 
 # Made once: `json.dumps` makes another one for each line.
@@ -45,6 +46,7 @@ WORDING: Mapping[str, str] = {
     "source-lost": "source {source} lost: {reason}; {goes_on}",
     "last-good-unusable": "the last good version of {whose}: {reason}",
     "events-handed-over": "{events} handed over to peers, since {unread} here",
+    "release-awaited": "source {source}: waiting for a first release, which relayctl apply publishes",
     "source-back": "source {source} is back",
     "revision-taken": "source {source}: {revision} is in force{instead}, {apps}",
     "revision-held": "source {source}: {revision} does not validate and is held: {problem}{more}; {goes_on}",
@@ -78,6 +80,7 @@ WORDING: Mapping[str, str] = {
     "run-failed": "{app}/{handler}@{message} failed in {took}, attempt {attempt} of {attempts}: "
     "{reason}; {then}; {look}",
     "run-interrupted": "{app}/{handler}@{message} interrupted, attempt {attempt} not charged",
+    "run-readmitted": "{app}/{handler}@{message} goes on, attempt {attempt}; the broker had lost its record",
     "lease-lost": "{app}/{handler}@{message} taken over by a peer, attempt {attempt} ended here",
     "run-abandoned": "{app}/{handler}@{message} failed: {reason}; no live worker could run it since {since_at}; "
     "relayctl dlq ls --app {app}",
@@ -109,7 +112,7 @@ def text(fact: facts.Fact, at: datetime) -> str:
     form = WORDING.get(fact.event) or " ".join([fact.event, *(f"{name}={{{name}}}" for name in words)])
     line = form.format_map(words)
     mark = "" if fact.level in {facts.Level.INFO, facts.Level.DEBUG} else f"{fact.level.value}: "
-    return f"{clock_text(at)} {mark}{_harmless(line)}"
+    return f"{clock_text(at)} {mark}{harmless_line(line)}"
 
 
 def as_json(fact: facts.Fact, at: datetime) -> str:
@@ -132,10 +135,6 @@ def _word(value: object) -> str:
     if isinstance(value, timedelta):
         return span_text(value)
     return ", ".join(value) if isinstance(value, tuple) else str(value)
-
-
-def _harmless(line: str) -> str:
-    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in line)
 
 
 def _started(fact: facts.WorkerStarted) -> dict[str, str]:

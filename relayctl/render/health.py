@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from relayctl.core.counting import counted
 from relayctl.core.health import HealthReport, Weight
-from relayctl.render.counting import counted
 from relayctl.render.instants import span_text
 
 

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 from relayctl.core.carried import Import
-from relayctl.render.counting import counted
+from relayctl.core.counting import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +21,8 @@ class Outcome:
     target: PurePath
     source: str
     is_trial: bool
+    flags: str = ""
+    """What the commands that come next need to find the app."""
 
 
 def text(outcome: Outcome, width: int) -> str:
@@ -43,9 +45,8 @@ def text(outcome: Outcome, width: int) -> str:
     lines += ["", f"{counted(len(outcome.found.jobs), 'job')} carried" + (f", {lost} not" if lost else "")]
     if outcome.files and not outcome.is_trial:
         first = outcome.found.jobs[0].name
-        root = outcome.target.parent
         lines.append(f"next: relayctl validate {outcome.target}")
-        lines.append(f"      relayctl invoke {outcome.target.name}/{first} --local --apps {root}")
+        lines.append(f"      relayctl invoke {outcome.target.name}/{first} --local{outcome.flags}")
     return "\n".join(lines).lstrip("\n") + "\n"
 
 

@@ -15,7 +15,7 @@ from relayctl.core.cron import Cron
 from relayctl.core.duration import format_duration
 from relayctl.core.forecast import Forecast, next_firings, zone_of
 from relayctl.core.model import App, Contract, Schedule
-from relayctl.core.occurrence import instant_text
+from relayctl.core.occurrence import instant_text, second_text
 from relayctl.render import firing
 from relayctl.render.instants import local_short, span_short
 from relayctl.render.live import Live
@@ -109,7 +109,7 @@ def _tally(table: Table) -> str:
 
 def table_document(table: Table) -> dict[str, Any]:
     """A versioned document with every row that was asked for."""
-    now = instant_text(table.now.replace(microsecond=0))
+    now = second_text(table.now)
     return {"v": 1, "now": now, "schedules": [_row_document(row) for row in table.rows]}
 
 
@@ -126,7 +126,7 @@ def detail_text(detail: Detail, width: int) -> str:
     capped_to = live.capped_to if live else None
     lines += firing.field("timeout", [contract_text(schedule, capped_to)], width)
     if schedule.description:
-        lines += firing.field("about", [schedule.description], width)
+        lines += firing.field("about", [" ".join(schedule.description.split())], width)
     if live and live.last:
         lines += firing.field("last", [live.last], width)
     source = f"{detail.source}, {live.release}" if live and live.release else detail.source
@@ -139,7 +139,7 @@ def detail_document(detail: Detail) -> dict[str, Any]:
     schedule = detail.row.schedule
     return {
         "v": 1,
-        "now": instant_text(detail.ahead.now.replace(microsecond=0)),
+        "now": second_text(detail.ahead.now),
         **_row_document(detail.row),
         **firing.as_document(schedule.trigger, detail.ahead, detail.caveats),
         "handler_at": detail.handler_at,
@@ -206,7 +206,7 @@ def _handlers_text(apps: Sequence[App], width: int) -> str:
     rows += [(f"{app.name}/{rule.contract.handler}", rule.pattern.canonical) for app in apps for rule in app.events]
     services = [("SERVICE", "RUNS")]
     services += [
-        (f"{app.name}/{service.name}", service.entrypoint or " ".join(service.command or ()))
+        (f"{app.name}/{service.name}", service.entrypoint or " ".join(" ".join(service.command or ()).split()))
         for app in apps
         for service in app.services
     ]

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta, tzinfo
 
-from relayctl.core.diff import Action, Change, Item, Plan
 from relayctl.core.forecast import zone_of
 from relayctl.core.model import App
 from relayctl.core.occurrence import instant_from_text
+from relayctl.core.plan import Action, Change, Item, Plan
 from relayctl.core.release import Release
 from relayctl.core.running import LastRun, Name, Running
 from relayctl.core.standing import Health, Standing, Sync
@@ -20,6 +20,8 @@ _NOT_APPLIED = {
     Action.CHANGE: "changed, not applied",
     Action.REFIRE: "other firings, not applied",
 }
+
+_LEFT_OUT = "left out: every live worker is for other apps (--only)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +54,14 @@ def live_of(
             changes.setdefault((change.app, change.name), []).append(change)
     found: dict[Name, Live] = {}
     for app in apps:
+        is_left_out = _is_left_out(app.name, running)
         for schedule in app.schedules:
             name = (app.name, schedule.name)
             entry = running.registry.get(name)
             last = entry.last if entry is not None else None
             live = _live(stands.get(name), changes.get(name, []), _last(last, zone_of(schedule.trigger)))
+            if is_left_out and entry is None:
+                live = replace(live, state=_LEFT_OUT, is_unapplied=False)
             is_capped = running.cap is not None and schedule.contract.timeout > running.cap
             # Of a schedule that was changed since, the release has other words than the file that is shown.
             is_released = release is not None and app.name in release.revisions and not live.is_unapplied
@@ -66,6 +71,12 @@ def live_of(
                 release=_release_words(release) if release is not None and is_released else "",
             )
     return found
+
+
+def _is_left_out(app: str, running: Running) -> bool:
+    """Whether every live worker is for some apps only, and none of them for this one."""
+    is_chosen = bool(running.workers) and running.partial.issuperset(running.workers)
+    return is_chosen and running.is_reported and not any(app in apps for apps in running.workers.values())
 
 
 def _release_words(release: Release) -> str:

@@ -56,13 +56,19 @@ def ending(run: RunLog, now: datetime) -> str:
         return headline(run.judgement, now)
     match run.state:
         case "running":
-            return f"running now: attempt {run.begun}"
+            return f"running now: attempt {_begun(run)}"
         case "retrying":
-            return f"failed attempt {run.begun}; the next one is due later"
+            return f"failed attempt {_begun(run)}; the next one is due later"
         case "waiting":
             return "waits for a worker with a free place"
         case _:
             return "over; its record is not kept any more"
+
+
+def _begun(run: RunLog) -> str:
+    """The number of the last attempt, and how many there may be where that is kept."""
+    allowed = run.attempts[-1].allowed if run.attempts else 0
+    return f"{run.begun} of {allowed}" if allowed else str(run.begun)
 
 
 def tail(run: RunLog, now: datetime, *, width: int) -> str:

@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from relayctl.core.intent import Row
-from relayctl.core.occurrence import instant_text
+from relayctl.core.occurrence import instant_text, second_text
+from relayctl.render.escapes import harmless_line
 from relayctl.render.instants import span_short
 from relayctl.render.table import columns
 
@@ -31,13 +32,13 @@ def document(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _cells(row: Row, now: datetime) -> tuple[str, str, str, str]:
-    name = _harmless(row.id.removeprefix("schedule:"))
+    name = harmless_line(row.id.removeprefix("schedule:"))
     if row.intent is None:
-        return name, "-", "never", _harmless(f"kept: {row.trouble}")
+        return name, "-", "never", harmless_line(f"kept: {row.trouble}")
     at = f"{row.intent.occurrence.app}/{row.intent.occurrence.schedule}@"
     name = at + instant_text(row.intent.occurrence.scheduled_at)
     tried = f"{row.intent.attempts}{'?' if row.intent.is_ambiguous else ''}"
-    return name, tried, _next(row, now), _harmless(row.intent.last_error or "-")
+    return name, tried, _next(row, now), harmless_line(row.intent.last_error or "-")
 
 
 def _next(row: Row, now: datetime) -> str:
@@ -48,7 +49,7 @@ def _next(row: Row, now: datetime) -> str:
 
 def _row(row: Row) -> dict[str, Any]:
     shown: dict[str, Any] = {"id": row.id, "trouble": row.trouble, "rounds": row.rounds}
-    shown |= {"next_at": _instant(row.next_at), "holder": row.holder}
+    shown |= {"next_at": second_text(row.next_at), "holder": row.holder}
     intent = row.intent
     if intent is not None:
         shown["intent"] = {
@@ -59,15 +60,7 @@ def _row(row: Row) -> dict[str, Any]:
             "gen": intent.occurrence.gen,
             "attempts": intent.attempts,
             "is_ambiguous": intent.is_ambiguous,
-            "first_failed_at": _instant(intent.first_failed_at),
+            "first_failed_at": second_text(intent.first_failed_at),
             "last_error": intent.last_error,
         }
     return shown
-
-
-def _instant(at: datetime) -> str:
-    return instant_text(at.replace(microsecond=0))
-
-
-def _harmless(line: str) -> str:
-    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in line)

@@ -9,14 +9,14 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import groupby
 from textwrap import wrap
 
-from relayctl.core.cron import Cron, ShiftKind
+from relayctl.core.counting import counted
+from relayctl.core.cron import ShiftKind
 from relayctl.core.description import Fields
-from relayctl.core.diff import Action, Change, Held, Item, Plan
 from relayctl.core.duration import format_duration
 from relayctl.core.fieldchange import RULES, FieldChange
 from relayctl.core.forecast import zone_of
+from relayctl.core.plan import Action, Change, Held, Item, Plan
 from relayctl.core.planfile import SavedPlan
-from relayctl.render.counting import counted
 from relayctl.render.firing import effect_text
 from relayctl.render.instants import gap_text, local_text, span_short, utc_text
 from relayctl.render.releasewords import recoded_line
@@ -193,7 +193,7 @@ def in_brief(change: Change) -> list[str]:
 def _service_words(service: Fields) -> str:
     """What runs, how often on each worker, and where."""
     command = service.get("command")
-    runs = " ".join(json.loads(command)) if command else service.get("entrypoint", "")
+    runs = " ".join(" ".join(json.loads(command)).split()) if command else service.get("entrypoint", "")
     replicas, port = int(service.get("replicas", "1")), service.get("port")
     times = "" if replicas == 1 else f", {replicas} replicas on each worker"
     ports = "" if not port else f", port {port}" if replicas == 1 else f", ports {port} to {int(port) + replicas - 1}"
@@ -234,7 +234,10 @@ def details(change: Change, plan: Plan) -> list[tuple[str, str]]:
     if change.item is Item.SCHEDULE:
         lines += _next_lines(change, plan.now)
         lines += _rate_lines(change, plan)
-        lines += [(_note(effect.kind), effect_text(effect, _zone(change))) for effect in change.effects[:_MOST_EFFECTS]]
+        lines += [
+            (_note(effect.kind), effect_text(effect, zone_of(change.trigger)))
+            for effect in change.effects[:_MOST_EFFECTS]
+        ]
     if change.restarts:
         count = counted(change.restarts, "service")
         lines.append(("services", f"{count} {'is' if change.restarts == 1 else 'are'} replaced, replica by replica"))
@@ -253,13 +256,22 @@ def details(change: Change, plan: Plan) -> list[tuple[str, str]]:
     if change.moved_to:
         lines.append(("moves to", change.moved_to))
     if change.not_moved_from:
-        is_kept = (Item.SCHEDULE, *change.not_moved_from.split("/")) in plan.unchanged
-        why = "stays in the tree, so both run" if is_kept else "does not run"
-        lines.append(("note", f"nothing to move from: {change.not_moved_from} {why}"))
+        lines.append(("note", _not_moved(change, plan)))
     if change.renamed_to:
         anew = f"looks like a rename to {change.renamed_to}: under another name it starts anew"
         lines.append(("note RLY705", f"{anew}, unless that says  moved_from: {change.app}/{change.name}"))
     return lines
+
+
+def _not_moved(change: Change, plan: Plan) -> str:
+    """Why what was meant as a move is none."""
+    other = change.not_moved_from
+    if change.action is Action.REMOVE:
+        return f"not moved to {other}, which runs already: what this one was and owes ends with it"
+    if (Item.SCHEDULE, *other.split("/")) in plan.unchanged:
+        return f"nothing to move from: {other} stays in the tree, so both run"
+    taken = next((each.moved_to for each in plan.changes if each.moved_to and f"{each.app}/{each.name}" == other), "")
+    return f"nothing to move from: {other} {f'moves to {taken}' if taken else 'does not run'}"
 
 
 def _rate_lines(change: Change, plan: Plan) -> list[tuple[str, str]]:
@@ -295,7 +307,7 @@ def _note_of_pause(change: Change) -> str:
 
 
 def _next_lines(change: Change, now: datetime) -> list[tuple[str, str]]:
-    zone = _zone(change)
+    zone = zone_of(change.trigger)
     after = _in(change.next_after, zone, now)
     match change.action:
         case Action.CREATE:
@@ -332,10 +344,6 @@ def _note(kind: ShiftKind) -> str:
     return "note RLY305" if kind is ShiftKind.GAP else "note RLY306"
 
 
-def _zone(change: Change) -> tzinfo:
-    return zone_of(change.trigger) if isinstance(change.trigger, Cron) else UTC
-
-
 def _instant(at: datetime | None, zone: tzinfo) -> str:
     return "never" if at is None else local_text(at, zone)
 
@@ -351,7 +359,9 @@ def closing(plan: Plan, setting: Setting) -> str:
     if plan.changes:
         return summary(plan)
     took = "" if setting.took is None else f" ({setting.took.total_seconds():.1f} s)"
-    return f"No changes. {counted(plan.unchanged_schedules, 'schedule')} as desired.{took}"
+    # Of an app that cannot be read nobody knows whether it would change anything.
+    found = f"{counted(len(plan.held), 'app')} held, no other changes" if plan.held else "No changes"
+    return f"{found}. {counted(plan.unchanged_schedules, 'schedule')} as desired.{took}"
 
 
 def summary(plan: Plan) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from relayctl.core.diff import Action, Change, Held, Item, Plan
 from relayctl.core.fieldchange import FieldChange
-from relayctl.core.occurrence import instant_text
+from relayctl.core.occurrence import second_text
+from relayctl.core.plan import Action, Change, Held, Item, Plan
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -124,4 +124,4 @@ def _field(field: FieldChange) -> dict[str, Any]:
 
 
 def _instant(at: datetime | None) -> str | None:
-    return None if at is None else instant_text(at.replace(microsecond=0))
+    return None if at is None else second_text(at)

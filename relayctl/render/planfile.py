@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from relayctl.core.counting import counted, listed
 from relayctl.core.planfile import Applied, Basis, Reason, Refusal
-from relayctl.render.counting import counted
 from relayctl.render.instants import utc_text
 
 _MOST_NAMED = 5
@@ -60,9 +60,7 @@ def _schedules(basis: Basis) -> str:
 
 
 def _overlap(names: tuple[str, ...]) -> str:
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    is_one = len(names) == 1
-    return f"{', '.join(names[:_MOST_NAMED])}{more} {'is' if is_one else 'are'} in both"
+    return f"{listed(names, _MOST_NAMED)} {'is' if len(names) == 1 else 'are'} in both"
 
 
 def _way_out(refusal: Refusal) -> str:

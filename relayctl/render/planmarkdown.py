@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from relayctl.core.diff import Change, Item, Plan
+from relayctl.core.plan import Change, Item, Plan
 from relayctl.render.plan import MARKS, Setting, closing, consequences, details, heads, held_text, in_brief, label, verb
 
 _MOST_ROWS = 100

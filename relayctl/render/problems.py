@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from relayctl.core.counting import counted
 from relayctl.core.problem import Fix, Problem, Severity
-from relayctl.render.counting import counted
+from relayctl.render.escapes import escape
 
 JSON_VERSION = 1
 _NARROWEST = 40
@@ -161,7 +162,7 @@ class _Page:
             return " "
         if char.isprintable() and (self.is_unicode or char.isascii()):
             return char
-        return char.encode("ascii", "backslashreplace").decode() if not char.isascii() else f"\\x{ord(char):02x}"
+        return escape(char)
 
 
 def _columns(shown: str) -> int:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import datetime, timedelta
 from typing import Any
 
-from relayctl.core.cron import Cron
-from relayctl.core.diff import Action, Change, Item, Plan
+from relayctl.core.counting import counted
 from relayctl.core.forecast import zone_of
-from relayctl.core.occurrence import instant_text
+from relayctl.core.occurrence import second_text
+from relayctl.core.plan import Action, Change, Item, Plan
 from relayctl.core.release import Release
-from relayctl.render.counting import counted
 from relayctl.render.instants import local_text, span_text, utc_text
 from relayctl.render.plan import MARKS, label
 from relayctl.render.table import columns
@@ -77,7 +76,7 @@ def details(release: Release, *, is_kept: bool, is_in_force: bool) -> str:
         ("Built on", f"release {draft.base}" if draft.base else "nothing: it was the first"),
         ("Message", _message(release) or "-"),
         ("Changes", _changes(release) or "none but in files"),
-        ("Commit", draft.commit or "not a clean checkout"),
+        ("Commit", draft.commit or "none: in no checkout, or not all of it was committed"),
         ("Bundle", bundle),
         ("Tree", f"{draft.tree[:12]} · {counted(len(draft.revisions), 'app')}, {counted(draft.schedules, 'schedule')}"),
     ]
@@ -91,7 +90,7 @@ def document(release: Release, *, is_kept: bool, is_in_force: bool) -> dict[str,
     draft = release.draft
     return {
         "serial": release.serial,
-        "made_at": instant_text(release.made_at.replace(microsecond=0)),
+        "made_at": second_text(release.made_at),
         "by": draft.by,
         "message": draft.message,
         "base": draft.base,
@@ -163,7 +162,7 @@ def applied_document(done: Applied) -> dict[str, Any]:
 
 def stream_line(kind: str, now: datetime, **fields: object) -> str:
     """One fact of an apply that goes on."""
-    line = {"v": RELEASES_VERSION, "type": kind, "time": instant_text(now.replace(microsecond=0)), **fields}
+    line = {"v": RELEASES_VERSION, "type": kind, "time": second_text(now), **fields}
     return json.dumps(line, separators=(",", ":")) + "\n"
 
 
@@ -241,11 +240,7 @@ def _consequence(change: Change) -> str:
     if change.item is not Item.SCHEDULE or change.next_after is None:
         return ""
     first = "first fire" if change.action is Action.CREATE else "next fire"
-    return f"{first} {local_text(change.next_after, _zone(change))}"
-
-
-def _zone(change: Change) -> tzinfo:
-    return zone_of(change.trigger) if isinstance(change.trigger, Cron) else UTC
+    return f"{first} {local_text(change.next_after, zone_of(change.trigger))}"
 
 
 def _by_action(plan: Plan) -> dict[str, int]:

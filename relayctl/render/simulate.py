@@ -7,10 +7,10 @@ from datetime import datetime
 from textwrap import wrap
 from typing import Any
 
+from relayctl.core.counting import counted
 from relayctl.core.load import HERD, Density
 from relayctl.core.occurrence import instant_text
-from relayctl.render.counting import counted
-from relayctl.render.instants import span_text, utc_text
+from relayctl.render.instants import gap_text, utc_text
 from relayctl.render.table import columns
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -50,7 +50,7 @@ def picture(density: Density, width: int) -> str:
 
 def summary(density: Density, width: int) -> str:
     """How many, where they crowd, and which minutes are free."""
-    lines = [f"{counted(density.total, 'firing')} in {span_text(density.window.length)}"]
+    lines = [f"{counted(density.total, 'firing')} in {gap_text(density.window.length)}"]
     herds = density.herds()
     shown = ", ".join(f"{utc_text(at)} ({count})" for at, count in herds[:_MOST])
     more = f" and {len(herds) - _MOST:,} more" if len(herds) > _MOST else ""

@@ -9,14 +9,14 @@ from datetime import UTC, datetime, timedelta
 from textwrap import wrap
 from typing import Any
 
-from relayctl.core.diff import Change
-from relayctl.core.occurrence import instant_from_text, instant_text
+from relayctl.core.counting import counted
+from relayctl.core.occurrence import instant_from_text, instant_text, second_text
+from relayctl.core.plan import Change
 from relayctl.core.release import Release
 from relayctl.core.running import BrokenApp
 from relayctl.core.servicestanding import ServiceStanding
 from relayctl.core.standing import Health, Standing, Sync
 from relayctl.core.unbuilt import UnbuiltApp
-from relayctl.render.counting import counted
 from relayctl.render.deviations import deviation_documents, deviation_lines
 from relayctl.render.instants import local_short, span_short, utc_text
 from relayctl.render.releasewords import brief
@@ -24,6 +24,8 @@ from relayctl.render.table import columns
 
 STATUS_VERSION = 1
 _MOST_LISTED = 40
+_WIDE = 100
+_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,8 @@ class WorkerLine:
     is_publishing: bool
     services: tuple[ServiceStanding, ...] = ()
     unbuilt: tuple[UnbuiltApp, ...] = ()
+    unresolved: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Apps whose runs lack secrets there, with the reasons."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,11 +127,12 @@ def text(status: Status, *, width: int, with_workers: bool, with_counts: bool, w
     ]
     if odd:
         more = f"… {len(odd) - _MOST_LISTED:,} more; --format json lists all\n" if len(odd) > _MOST_LISTED else ""
-        parts.append(_schedules(odd[:_MOST_LISTED], status.now, width) + more)
+        parts.append(_schedules(odd[:_MOST_LISTED], status, width) + more)
     if any(not service.is_well for worker in status.workers for service in worker.services):
         parts.append(_services(status.workers, width))
     parts += [deviation_lines(status.deviations, width)] if status.deviations else []
     parts += [_held(status, width)] if any(worker.broken for worker in status.workers) else []
+    parts += [_secrets(status, width)] if any(worker.unresolved for worker in status.workers) else []
     parts += [_notes(status, width)] if any(worker.notes for worker in status.workers) else []
     parts += [_unbuilt(status, width)] if any(worker.unbuilt for worker in status.workers) else []
     if with_workers:
@@ -137,7 +142,8 @@ def text(status: Status, *, width: int, with_workers: bool, with_counts: bool, w
     return "\n".join(parts)
 
 
-def _schedules(lines: Sequence[Standing], now: datetime, width: int) -> str:
+def _schedules(lines: Sequence[Standing], status: Status, width: int) -> str:
+    now = status.now
     rows = [("SCHEDULE", "SYNC", "HEALTH", "WAITING", "NEXT")]
     rows += [
         (
@@ -149,8 +155,16 @@ def _schedules(lines: Sequence[Standing], now: datetime, width: int) -> str:
         )
         for line in lines
     ]
-    # Which file and line it is stands in full below the table.
-    details = ["its template is broken, see below" if line.sync is Sync.HELD else line.detail for line in lines]
+    # Which file and line it is, or which secret, stands in full below the table.
+    lacking = {text for worker in status.workers for texts in worker.unresolved.values() for text in texts}
+    details = [
+        "its template is broken, see below"
+        if line.sync is Sync.HELD
+        else "a secret is missing, see below"
+        if line.detail in lacking
+        else line.detail
+        for line in lines
+    ]
     return _with_details(rows, details, width)
 
 
@@ -194,6 +208,21 @@ def _notes(status: Status, width: int) -> str:
     for note, where in seen.items():
         text = f"note      {', '.join(where)}: {note}"
         lines += wrap(text, max(width, 40), subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _secrets(status: Status, width: int) -> str:
+    """Each secret that is missing once, with the apps that lack it and the workers on which they do."""
+    seen: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+    for worker in status.workers:
+        for app, texts in worker.unresolved.items():
+            for text in texts:
+                apps, where = seen.setdefault(text, ({}, {}))
+                apps[app] = where[worker.id] = None
+    lines = []
+    for text, (apps, where) in seen.items():
+        words = f"secret    runs of {', '.join(apps)} fail on {', '.join(where)}: {text}"
+        lines += wrap(words, max(width, 40), subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False)
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -252,12 +281,18 @@ def _workers(workers: Sequence[WorkerLine], width: int) -> str:
             f"{_span(worker.beat_age)} ago",
             str(worker.drift or "-"),
             worker.tzdata,
-            worker.revision or "-",
+            _revision(worker.revision, width) or "-",
             worker.source,
         )
         for worker in workers
     ]
-    return columns(rows, width=width)
+    return columns(rows, width=width, gap=3 if width >= _WIDE else 2)
+
+
+def _revision(text: str, width: int) -> str:
+    """A digest in fewer digits where there is little room; what else names a revision as it is."""
+    is_digest = len(text) == _DIGITS and all(char in "0123456789abcdef" for char in text)
+    return text[:8] if is_digest and width < _WIDE else text
 
 
 def _tally(words: Iterable[str]) -> str:
@@ -274,7 +309,7 @@ def document(status: Status) -> dict[str, Any]:
     """The same for programs."""
     return {
         "v": STATUS_VERSION,
-        "now": instant_text(status.now.replace(microsecond=0)),
+        "now": second_text(status.now),
         "broker": status.broker,
         "namespace": status.namespace,
         "mode": status.mode,
@@ -307,6 +342,7 @@ def _worker_document(worker: WorkerLine) -> dict[str, Any]:
         "notes": list(worker.notes),
         "services": [_service_document(service) for service in worker.services],
         "unbuilt": [{**app.to_json(), "lines": list(app.lines), "since": app.since or None} for app in worker.unbuilt],
+        "missing_secrets": {app: list(reasons) for app, reasons in worker.unresolved.items()},
     }
 
 

@@ -9,8 +9,9 @@ from textwrap import wrap
 from typing import Any
 
 from relayctl.core.account import reason_words
+from relayctl.core.counting import counted
 from relayctl.core.definition import Firing, Generation
-from relayctl.core.occurrence import from_epoch, instant_text
+from relayctl.core.occurrence import from_epoch, instant_text, second_text
 from relayctl.core.verdict import Judgement, State
 from relayctl.render.instants import local_text, span_text, utc_text
 
@@ -128,9 +129,8 @@ def _rows(why: Why, found: Judgement) -> list[tuple[str, str]]:
     if found.generation is not None:
         rows.append(("definition", _definition(found.generation)))
     if found.published_at is not None:
-        after = span_text(max(found.published_at - found.at, timedelta(0)))
         by = f" by {found.by}" if found.by else ""
-        rows.append(("published", f"{moment_text(found.published_at)}, {after} after its instant{by}"))
+        rows.append(("published", f"{moment_text(found.published_at)}, {_lateness(found.published_at - found.at)}{by}"))
     record = found.record
     if record is not None and record.marks:
         rows.append(("marks", ", ".join(record.marks)))
@@ -147,6 +147,13 @@ def _rows(why: Why, found: Judgement) -> list[tuple[str, str]]:
     if found.after is not None:
         rows.append(("after it", _firing(found.after, why)))
     return [*rows, *_ways_out(why, found)]
+
+
+def _lateness(after: timedelta) -> str:
+    # A publisher may be early by what its clock is off; only a person's order publishes well before the time.
+    if after < -timedelta(seconds=1):
+        return f"{span_text(-after)} before its instant"
+    return f"{span_text(max(after, timedelta(0)))} after its instant"
 
 
 def _run_rows(found: Judgement) -> list[tuple[str, str]]:
@@ -167,7 +174,7 @@ def _closed(found: Judgement) -> str:
     by = f" by {record.worker}" if record.worker else ""
     if record.first_at is None:
         return f"{when}{by}"
-    return f"{when}{by}, with {record.count:,} firings from {utc_text(record.first_at)} on"
+    return f"{when}{by}, with {counted(record.count, 'firing')} from {utc_text(record.first_at)} on"
 
 
 def _ways_out(why: Why, found: Judgement) -> list[tuple[str, str]]:
@@ -211,7 +218,7 @@ def document(why: Why) -> dict[str, Any]:
         "v": WHY_VERSION,
         "schedule": why.name,
         "moved_to": why.moved_to or None,
-        "now": instant_text(why.now.replace(microsecond=0)),
+        "now": second_text(why.now),
         "firings": [_firing_document(found, why.now) for found in why.firings],
         "more": why.more,
     }

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from relayctl.core.account import Closing, Span
 from relayctl.core.occurrence import from_epoch, instant_text
+from relayctl.core.record import RECORD_VERSION
 from relayctl.errors import BrokerRefused
-from relayctl.store.endrecords import HISTORY_VERSION
 from relayctl.store.failure import refusal_of_key, translate
 from relayctl.store.invocations import offered
 from relayctl.store.scripts import Arguments, Scripts
@@ -140,7 +140,7 @@ class Closings:
         app, schedule, closing = wish.app, wish.schedule, wish.closing
         first, last = instant_text(from_epoch(span.first)), instant_text(from_epoch(span.last))
         record = (
-            *("v", str(HISTORY_VERSION), "kind", "schedule", "scheduled_at", last),
+            *("v", str(RECORD_VERSION), "kind", "schedule", "scheduled_at", last),
             *(("from", first) if span.first != span.last else ()),
             *("finished", str(now_ms), "verdict", closing.verdict.value, "reason", closing.reason, "worker", self.by),
             *offered(self._wants_verdicts),

@@ -16,9 +16,9 @@ from relayctl.core.account import Recorded, Span, span_between
 from relayctl.core.due import Timeline
 from relayctl.core.lifecycle import Verdict
 from relayctl.core.occurrence import from_epoch, instant_text
+from relayctl.core.record import RECORD_VERSION
 from relayctl.errors import BrokerRefused
 from relayctl.store.definitions import Definitions, Head
-from relayctl.store.endrecords import HISTORY_VERSION
 from relayctl.store.failure import translate
 from relayctl.store.invocations import offered
 from relayctl.store.scripts import Scripts
@@ -248,7 +248,7 @@ def _item(span: Span, verdict: Verdict, reason: str, closed_at: int, by: str, of
     first, last = instant_text(from_epoch(span.first)), instant_text(from_epoch(span.last))
     is_range = span.first != span.last
     record = (
-        *("v", str(HISTORY_VERSION), "kind", "schedule", "scheduled_at", last),
+        *("v", str(RECORD_VERSION), "kind", "schedule", "scheduled_at", last),
         *(("from", first, "count", str(span.count)) if is_range else ()),
         *("finished", str(closed_at * 1000), "verdict", verdict.value, "reason", reason, "worker", by),
         *offer,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from relayctl.core.checkpoint import Checkpoint
 from relayctl.core.definition import TOMBSTONE, Generation
+from relayctl.core.names import split_name
 from relayctl.errors import BrokerRefused
 from relayctl.store.failure import alien_record, refusal_of_key, translate
 from relayctl.store.scripts import Arguments, Scripts
@@ -203,13 +204,13 @@ class Definitions:
         """Every schedule in the registry that is not removed."""
         with translate():
             members: Any = self._client.smembers(self._keys.definitions)
-        return {(app, schedule) for app, _, schedule in (member.partition("/") for member in members)}
+        return set(map(split_name, members))
 
     def removed_names(self) -> list[Name]:
         """The removed schedules of which a firing may still be without a verdict, the oldest removal first."""
         with translate():
             members: Any = self._client.zrange(self._keys.definitions_gone, 0, -1)
-        return [(app, schedule) for app, _, schedule in (member.partition("/") for member in members)]
+        return [split_name(member) for member in members]
 
     def settle_removed(self, app: str, schedule: str, gen: int) -> None:
         """All that a removed schedule owed up to that generation has its verdict."""
@@ -246,7 +247,7 @@ class Definitions:
         if not entries or int(entries[0][0].partition("-")[0]) != seq + 1:
             return None
         names = {fields["s"] for _, fields in entries}
-        return sorted((app, schedule) for app, _, schedule in (name.partition("/") for name in names))
+        return sorted(map(split_name, names))
 
 
 def register_run(keys: Keys, item: Proposal, instant: int | str) -> Arguments:
@@ -319,14 +320,9 @@ def _head(app: str, schedule: str, fields: Sequence[Any]) -> Head | None:
         closed_until=int(closed) if closed else None,
         control=int(control or 0),
         is_untold=bool(untold),
-        moved_from=tuple(_name(text) for text in (moved_from or "").split(",") if text),
-        moved_to=_name(moved_to) if moved_to and hash_ == TOMBSTONE else None,
+        moved_from=tuple(split_name(text) for text in (moved_from or "").split(",") if text),
+        moved_to=split_name(moved_to) if moved_to and hash_ == TOMBSTONE else None,
     )
-
-
-def _name(text: str) -> Name:
-    app, _, schedule = text.partition("/")
-    return app, schedule
 
 
 def _past(gen: int, text: str) -> Generation:

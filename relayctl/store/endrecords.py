@@ -1,4 +1,4 @@
-"""What is written of an end, as flat fields: history records and dead letters, and their versions.
+"""What is written of an end, as flat fields: history records and dead letters.
 
 It writes nothing: the scripts do, in the step that ends the invocation.
 """
@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from relayctl.core.deadletter import DEAD_LETTER_VERSION
+from relayctl.core.record import RECORD_VERSION
+
 if TYPE_CHECKING:
     from relayctl.core.lifecycle import Claim, Slot
     from relayctl.store.invocations import Attempt
-
-HISTORY_VERSION = 1
-DEAD_LETTER_VERSION = 1
 
 
 def end_record(claim: Claim, attempt: Attempt) -> tuple[str, ...]:
     """The history record of an attempt with which an invocation ended."""
     return (
-        *("v", str(HISTORY_VERSION), "message", claim.message, "kind", claim.slot.kind.value),
+        *("v", str(RECORD_VERSION), "message", claim.message, "kind", claim.slot.kind.value),
         *("handler", claim.descriptor.handler, "scheduled_at", claim.scheduled_at),
         *("attempts", str(claim.attempt), "of", str(claim.descriptor.attempts)),
         *("started", str(attempt.started_ms), "finished", str(attempt.finished_ms)),
@@ -39,7 +39,7 @@ def exhausted_letter(claim: Claim, attempt: Attempt) -> tuple[str, ...]:
 def obsolete_record(message: str) -> tuple[str, ...]:
     """The history record of an occurrence whose schedule was removed before anybody admitted it."""
     return (
-        *("v", str(HISTORY_VERSION), "message", message, "verdict", "obsolete"),
+        *("v", str(RECORD_VERSION), "message", message, "verdict", "obsolete"),
         *("reason", "the schedule was removed before the occurrence was admitted"),
     )
 
@@ -63,6 +63,6 @@ def surrendered_letter(app: str, message: str, slot: Slot, reason: str, detail: 
 def surrendered_record(message: str, slot: Slot, reason: str, by: str) -> tuple[str, ...]:
     """The history record of the same."""
     return (
-        *("v", str(HISTORY_VERSION), "message", message, "kind", slot.kind.value),
+        *("v", str(RECORD_VERSION), "message", message, "kind", slot.kind.value),
         *("verdict", "failed", "reason", reason, "worker", by),
     )

@@ -41,6 +41,8 @@ _PASSING = (
 # Whitelisted: what is not known to be about the arguments is taken for the server's state, and costs no firing.
 _ABOUT_KEY = re.compile(r"\bWRONGTYPE\b|@user_script:\d+|^user_script:")
 _ABOUT_ARGUMENTS = re.compile(r"^user_script:|not an integer|not a valid|out of range|exceeds maximum|invalid .*length")
+# In front of the system's words stand its number and the address, which our own sentence has already.
+_CONNECTING = re.compile(r"^Error -?\d+ connecting to \S+\. (.)")
 
 
 class NoPrimary(library.ConnectionError):
@@ -167,7 +169,7 @@ def _behind(error: Exception) -> Exception:
 
 
 def _one_line(error: Exception) -> str:
-    text = " ".join(str(error).split()).rstrip(". ")
+    text = _CONNECTING.sub(lambda found: found[1].lower(), " ".join(str(error).split())).rstrip(". ")
     return text[:300] or type(error).__name__
 
 

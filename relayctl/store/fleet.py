@@ -73,6 +73,8 @@ class WorkerRecord:
     """Apps whose newest code does not load, with the reason; the code before it goes on."""
     unbuilt: tuple[UnbuiltApp, ...] = ()
     """Apps whose newest version waits for its environment."""
+    unresolved: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Apps whose runs lack secrets here, with the reasons."""
 
     def to_json(self) -> str:
         """The record's text."""
@@ -82,6 +84,7 @@ class WorkerRecord:
         document["services"] = [service.to_row() for service in self.services]
         document["refused"] = dict(self.refused)
         document["unbuilt"] = [app.to_json() for app in self.unbuilt]
+        document["unresolved"] = {app: list(reasons) for app, reasons in self.unresolved.items()}
         return json.dumps(document, separators=(",", ":"))
 
     @classmethod
@@ -94,6 +97,7 @@ class WorkerRecord:
         known |= {name: tuple(known.get(name, ())) for name in ("notes", "unable", "unenforced", "pending")}
         known["broken"] = tuple(BrokenApp(**app) for app in known.get("broken", ()))
         known["unbuilt"] = tuple(UnbuiltApp.from_json(app) for app in known.get("unbuilt", ()))
+        known["unresolved"] = {app: tuple(reasons) for app, reasons in known.get("unresolved", {}).items()}
         known["services"] = tuple(ServiceStanding.from_row(row) for row in known.get("services", ()))
         return cls(**known | {"beat_ms": beat_ms})
 

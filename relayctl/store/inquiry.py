@@ -11,6 +11,7 @@ from relayctl.core.definition import Firing
 from relayctl.core.due import Timeline
 from relayctl.core.duration import DurationError, parse_duration
 from relayctl.core.forecast import zone_of
+from relayctl.core.lifecycle import Slot
 from relayctl.core.occurrence import epoch_seconds, from_epoch
 from relayctl.core.verdict import Evidence, Judgement, judge
 from relayctl.errors import UsageError
@@ -20,6 +21,7 @@ from relayctl.store.fleet import LIVE_MS, Fleet
 from relayctl.store.history import History
 from relayctl.store.lookup import Lookup
 from relayctl.store.moves import Moves
+from relayctl.store.unfinished import Unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from relayctl.core.definition import Generation
     from relayctl.core.record import Record
+    from relayctl.core.underway import Underway
     from relayctl.store.definitions import Name
     from relayctl.store.keys import Keys
 
@@ -47,6 +50,10 @@ class Past:
     is_schedule: bool
     zone: tzinfo
     records: Sequence[Record]
+    now: datetime
+    """The broker's time at which this was looked at."""
+    unfinished: Sequence[Underway] = ()
+    """The runs that have not ended, at most as many as records were asked for, the newest first."""
     newer: int = 0
     moved_from: Sequence[Name] = ()
     """Former names, whose records are among these."""
@@ -76,30 +83,56 @@ class Inquiry:
         self._history = History(client, keys)
         self._fleet = Fleet(client, keys)
         self._lookup = Lookup(client, keys)
+        self._unfinished = Unfinished(client, keys)
 
     def past(self, app: str, name: str, *, limit: int, failed_only: bool) -> Past:
-        """The newest records of a schedule or of an event handler; `failed_only` leaves out what succeeded."""
+        """The newest records of a schedule or of an event handler, and what has not ended yet.
+
+        `failed_only` leaves out what succeeded and what runs or waits for its first attempt.
+        """
         found = self._lookup.any(app, name)
 
         def is_wanted(record: Record) -> bool:
             return not failed_only or record.verdict != "succeeded"
 
         newer = self._history.newer(app, name, is_schedule=found.is_schedule)
+        # First what has not ended: what ends meanwhile is in one of the two.
+        slots = (Slot.of_schedule(name), Slot.of_manual(name)) if found.is_schedule else (Slot(name),)
+        unfinished = [
+            run for run in self._unfinished.of(app, slots, limit=limit) if not failed_only or run.state == "retrying"
+        ]
+        now = self._now()
         if not found.is_schedule:
             records = self._history.of_handler(app, name, limit=limit, wanted=is_wanted)
-            return Past(app=app, name=name, is_schedule=False, zone=UTC, records=records, newer=newer)
+            return Past(
+                app=app,
+                name=name,
+                is_schedule=False,
+                zone=UTC,
+                records=records,
+                now=now,
+                unfinished=_without(unfinished, records),
+                newer=newer,
+            )
         head = self._definitions.heads([(app, name)]).get((app, name))
         former = () if head is None else head.moved_from
+        records = self._history.of_schedule(app, name, limit=limit, wanted=is_wanted, former=former)
         return Past(
             app=app,
             name=name,
             is_schedule=True,
-            zone=_zone(self._definitions.generations(app, name)),
-            records=self._history.of_schedule(app, name, limit=limit, wanted=is_wanted, former=former),
+            zone=self.zone(app, name),
+            records=records,
+            now=now,
+            unfinished=_without(unfinished, records),
             newer=newer,
             moved_from=former,
             moved_to=self._moves.homes([(app, name)]).get((app, name)),
         )
+
+    def zone(self, app: str, schedule: str) -> tzinfo:
+        """The zone of a schedule's newest definition that fires."""
+        return _zone(self._definitions.generations(app, schedule))
 
     def fate(self, app: str, schedule: str, wanted: datetime | date | None) -> Fate:
         """Judge the firing at an instant, those of a day in the schedule's zone, or the last that was due (None)."""
@@ -151,8 +184,17 @@ def _instants(
     begin = datetime(wanted.year, wanted.month, wanted.day, tzinfo=zone)
     after, until = epoch_seconds(begin) - 1, epoch_seconds(_next_day(begin)) - 1
     firings = [from_epoch(at) for at, _ in islice(timeline.between(after, until), MOST_JUDGED)]
-    # A day without a firing is judged too: at its first moment, which says why there is none.
-    return firings or [from_epoch(after + 1)], timeline.count(after, until) - len(firings)
+    # A day without a firing is judged too, and says why there is none.
+    return firings or [_would_be(timeline, begin, until)], timeline.count(after, until) - len(firings)
+
+
+def _would_be(timeline: Timeline, begin: datetime, until: int) -> datetime:
+    """The moment of a day at which it would fire if that were a day like the next on which it does."""
+    following = timeline.next_after(until)
+    if following is None:
+        return begin.astimezone(UTC)
+    clock = from_epoch(following[0]).astimezone(begin.tzinfo).time()
+    return datetime.combine(begin.date(), clock, begin.tzinfo).astimezone(UTC)
 
 
 def _next_day(begin: datetime) -> datetime:
@@ -160,11 +202,16 @@ def _next_day(begin: datetime) -> datetime:
     return datetime(following.year, following.month, following.day, tzinfo=begin.tzinfo)
 
 
+def _without(unfinished: Sequence[Underway], records: Sequence[Record]) -> list[Underway]:
+    """Those whose end is not among the records; a replay of a firing has a message of its own."""
+    ended = {(record.message, record.kind) for record in records}
+    return [run for run in unfinished if (run.message, run.kind) not in ended]
+
+
 def _zone(generations: Sequence[Generation]) -> tzinfo:
     """That of the newest definition that fires at all."""
     triggers = (Firing.from_spec(item.spec).trigger for item in reversed(generations))
-    trigger = next((item for item in triggers if item is not None), None)
-    return UTC if trigger is None else zone_of(trigger)
+    return zone_of(next((item for item in triggers if item is not None), None))
 
 
 def _spread(text: str) -> timedelta:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from relayctl.core.lifecycle import Kind, Slot
 from relayctl.core.occurrence import instant_from_text, instant_text
+from relayctl.core.record import message_order
 from relayctl.core.runlog import RunLog
 from relayctl.errors import UnknownTarget, UsageError
 from relayctl.store.fleet import Fleet
@@ -51,7 +52,7 @@ class Logs:
             found.update(self._outputs.underway(app, slots, is_waiting_meant=is_waiting_meant))
         if not found:
             return None
-        message, slot = max(found, key=lambda run: _order(run[0]))
+        message, slot = max(found, key=lambda run: message_order(run[0]))
         return self._run(app, slot, message)
 
     def of_firings(self, app: str, name: str, wanted: datetime | date | None) -> list[RunLog]:
@@ -125,7 +126,7 @@ class Logs:
             # A replay is another message for the same instant.
             at = instant_text(judgement.at)
             messages = {each.message for each in kept if each.scheduled_at == at} | {judgement.message}
-            runs = [self._run(app, slot, message, fate.zone) for message in sorted(messages - {""}, key=_order)]
+            runs = [self._run(app, slot, message, fate.zone) for message in sorted(messages - {""}, key=message_order)]
             found += [_judged(run, judgement) for run in runs] or [_unpublished(app, slot, judgement, fate.zone)]
         return found
 
@@ -159,7 +160,7 @@ class Logs:
         return max([*marks, *([] if oldest is None else [oldest])], default=None)
 
     def _zone(self, app: str, schedule: str) -> tzinfo:
-        return self._inquiry.past(app, schedule, limit=1, failed_only=False).zone
+        return self._inquiry.zone(app, schedule)
 
     def _kept(self, app: str, slots: Sequence[Slot]) -> list[KeptOutput]:
         schedule = slots[0].schedule
@@ -183,12 +184,6 @@ class Logs:
 
 def _slots_of(schedule: str) -> tuple[Slot, ...]:
     return Slot.of_schedule(schedule), Slot.of_manual(schedule)
-
-
-def _order(message: str) -> tuple[int, int]:
-    """An entry's id begins with the time of its publication."""
-    ms, _, number = message.partition("-")
-    return (int(ms), int(number)) if ms.isdecimal() and number.isdecimal() else (0, 0)
 
 
 def _judged(run: RunLog, judgement: Judgement) -> RunLog:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from relayctl.core.counting import listed
 from relayctl.errors import UnknownTarget
 from relayctl.store.definitions import Definitions
 from relayctl.store.fleet import Fleet
@@ -67,8 +68,7 @@ def _unknown(kind: str, name: str, known: list[str]) -> UnknownTarget:
     if close:
         hint = f'did you mean "{close[0]}"?'
     elif known:
-        more = f" and {len(known) - _MOST_LISTED} more" if len(known) > _MOST_LISTED else ""
-        hint = f"there {'is' if len(known) == 1 else 'are'}: {', '.join(known[:_MOST_LISTED])}{more}"
+        hint = f"there {'is' if len(known) == 1 else 'are'}: {listed(known, _MOST_LISTED)}"
     else:
         hint = "the broker knows of no schedule; relayctl status shows what runs"
     return UnknownTarget(f'no {kind} "{name}"', help=hint)

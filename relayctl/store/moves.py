@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from relayctl.core.definition import TOMBSTONE
+from relayctl.core.names import split_name
 from relayctl.store.failure import to_broker_error, translate
 from relayctl.store.scripts import Scripts
 
@@ -105,8 +106,7 @@ class Moves:
                 replies: Any = pipeline.execute(raise_on_error=False)
             for name, reply in zip(batch, replies, strict=True):
                 if not isinstance(reply, Exception) and reply[0] == TOMBSTONE and reply[1]:
-                    app, _, schedule = reply[1].partition("/")
-                    found[name] = app, schedule
+                    found[name] = split_name(reply[1])
         return found
 
     def rehome(self, former: Mapping[Name, Iterable[Name]], now_ms: int | None = None) -> int:

@@ -15,6 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 from relayctl.core.account import Recorded
 from relayctl.core.occurrence import epoch_seconds
 from relayctl.core.record import Record
+from relayctl.core.underway import Underway
 from relayctl.core.verdict import Evidence, Live, judge
 from relayctl.render import history as render_history
 from relayctl.render import why as render_why
@@ -69,6 +70,36 @@ RECORDS = [
 ]  # fmt: skip
 
 
+def underway(state: str, at: datetime, **changes: Any) -> Underway:
+    known: dict[str, Any] = {
+        "state": state,
+        "kind": "schedule",
+        "message": message(at),
+        "handler": "jobs.sync.handler",
+        "scheduled_at": at,
+        "attempts": 1,
+        "attempts_allowed": 5,
+        "started_at": at + timedelta(seconds=1),
+        "worker": "web-2-bbbb2222",
+    }
+    return Underway(**known | changes)
+
+
+UNFINISHED = [
+    underway("waiting", NOW, attempts=0, attempts_allowed=0, handler="", started_at=None, worker=""),
+    underway("running", NOW - timedelta(seconds=75), attempts=2),
+    underway(
+        "retrying",
+        NOW - timedelta(minutes=5),
+        kind="manual",
+        finished_at=NOW - timedelta(minutes=4, seconds=57),
+        due_at=NOW + timedelta(seconds=40),
+        reason="exit 3: the remote side said no, and that it would say so again",
+    ),
+    underway("waiting", NOW - timedelta(minutes=6), attempts=0, started_at=None, due_at=NOW - timedelta(minutes=6)),
+]
+
+
 def evidence(**changes: Any) -> Evidence:
     fields = {str(epoch_seconds(record.scheduled_at)): f"p|aaaa1111|{record.message}" for record in RECORDS if record.message and record.scheduled_at}  # fmt: skip
     known: dict[str, Any] = {
@@ -87,6 +118,7 @@ def evidence(**changes: Any) -> Evidence:
 
 
 ENTRY = message(AT)
+EARLY = message(AT - timedelta(minutes=48))
 NOTHING = Recorded.of({})
 CASES: dict[str, tuple[Evidence, datetime]] = {
     "succeeded": (evidence(), AT),
@@ -107,6 +139,13 @@ CASES: dict[str, tuple[Evidence, datetime]] = {
     "overdue": (evidence(records=[], recorded=NOTHING), AT),
     "paused": (evidence(records=[], recorded=NOTHING, paused_at=AT - timedelta(minutes=5)), AT),
     "ahead": (evidence(), AT + 3 * HOUR),
+    "by order, before its time": (
+        evidence(
+            records=[run(AT, message=EARLY, marks=("triggered",))],
+            recorded=Recorded.of({str(epoch_seconds(AT)): f"p|aaaa1111|{EARLY}"}),
+        ),
+        AT,
+    ),
     "settled": (evidence(), AT - 20 * HOUR),
     "not-expected": (evidence(), AT + timedelta(minutes=7)),
     "before-it-was": (evidence(), AT - timedelta(days=40)),
@@ -142,7 +181,14 @@ def test_why_json(golden: SnapshotAssertion) -> None:
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_history(golden: SnapshotAssertion, width: int) -> None:
     shown = render_history.History(
-        app="crm", name="sync-contacts", is_schedule=True, zone=ROME, records=RECORDS, is_cut=True
+        app="crm",
+        name="sync-contacts",
+        is_schedule=True,
+        zone=ROME,
+        now=NOW,
+        unfinished=UNFINISHED,
+        records=RECORDS,
+        is_cut=True,
     )
     page = render_history.text(shown, width=width)
     assert max(map(len, page.splitlines())) <= width
@@ -150,12 +196,14 @@ def test_history(golden: SnapshotAssertion, width: int) -> None:
 
 
 def test_history_json(golden: SnapshotAssertion) -> None:
-    shown = render_history.History(app="crm", name="sync-contacts", is_schedule=True, zone=ROME, records=RECORDS)
+    shown = render_history.History(
+        app="crm", name="sync-contacts", is_schedule=True, zone=ROME, now=NOW, unfinished=UNFINISHED, records=RECORDS
+    )
     document = render_history.document(shown)
     conforms(document, "history")
     assert json.dumps(document, indent=2) == golden
 
 
 def test_history_of_nothing() -> None:
-    shown = render_history.History(app="crm", name="jobs.run", is_schedule=False, zone=UTC, records=[])
+    shown = render_history.History(app="crm", name="jobs.run", is_schedule=False, zone=UTC, now=NOW, records=[])
     assert render_history.text(shown, width=80) == "nothing on record of crm/jobs.run\n"

@@ -88,3 +88,16 @@ def test_json() -> None:
     assert releases["crm/sync-contacts"] == "release 119 at 3f9c1ab"
     # Its file says something else by now.
     assert releases["billing/nightly-cleanup"] == ""
+
+
+def test_what_chosen_workers_leave_out_is_nothing_new() -> None:
+    def state(*, is_partial: bool) -> str:
+        fleet = running(described({"crm": APPS["crm"]}))
+        fleet = replace(fleet, partial=frozenset(fleet.workers) if is_partial else frozenset())
+        plan = make_plan(described(APPS), fleet, now=NOW)
+        found = live_of(APPS.values(), fleet, standings(fleet, {}, NOW), plan)["billing", "invoice-run"]
+        assert found.is_unapplied != is_partial
+        return found.state
+
+    assert state(is_partial=False) == "new, not applied"
+    assert state(is_partial=True) == "left out: every live worker is for other apps (--only)"

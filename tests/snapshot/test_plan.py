@@ -11,8 +11,10 @@ from support.described import NOW, described, running, sample
 from syrupy.assertion import SnapshotAssertion
 
 from relayctl.core.description import Description
-from relayctl.core.diff import Plan, make_plan, removal_guard
+from relayctl.core.diff import make_plan
+from relayctl.core.plan import Plan
 from relayctl.core.planfile import Applied, Basis, Reason, SavedPlan, Words, refusal_of
+from relayctl.core.removal import removal_guard
 from relayctl.core.running import BrokenApp
 from relayctl.render import plan as render
 from relayctl.render import plandocument, planmarkdown

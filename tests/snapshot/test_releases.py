@@ -10,7 +10,8 @@ from support.described import NOW, described, running, sample
 from support.schema import conforms
 from syrupy.assertion import SnapshotAssertion
 
-from relayctl.core.diff import Plan, make_plan
+from relayctl.core.diff import make_plan
+from relayctl.core.plan import Plan
 from relayctl.core.release import Draft, Release
 from relayctl.render import releases as render
 from relayctl.render.releasewords import recoded_line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -11,7 +12,8 @@ from support.described import NOW, described, running, sample
 from support.schema import conforms
 from syrupy.assertion import SnapshotAssertion
 
-from relayctl.core.diff import Change, deviations
+from relayctl.core.drift import deviations
+from relayctl.core.plan import Change
 from relayctl.core.running import BrokenApp
 from relayctl.core.servicestanding import ServiceStanding
 from relayctl.core.standing import Health, Standing, Sync
@@ -19,6 +21,7 @@ from relayctl.core.unbuilt import UnbuiltApp
 from relayctl.render import status as render
 from relayctl.render.status import Status, WorkerLine
 
+MISSING = "the secret crm-token has no value here; set it with: relayctl secret set crm-token"
 BROKEN = BrokenApp(
     app="crm",
     place="apps/crm/template.yaml:22",
@@ -52,6 +55,7 @@ def _worker(
     notes: tuple[str, ...] = (),
     services: tuple[ServiceStanding, ...] = (),
     unbuilt: tuple[UnbuiltApp, ...] = (),
+    unresolved: Mapping[str, tuple[str, ...]] | None = None,
 ) -> WorkerLine:
     return WorkerLine(
         id=name,
@@ -70,6 +74,7 @@ def _worker(
         is_publishing=True,
         services=services,
         unbuilt=unbuilt,
+        unresolved=unresolved or {},
     )
 
 
@@ -107,9 +112,16 @@ ODD = _status(
     _standing("odd", Sync.OUT_OF_SYNC, Health.HEALTHY, "other definition on web-2", waiting=2),
     _standing("overdue", Sync.SYNCED, Health.OVERDUE, "due at 2026-09-29 10:00:00Z and not published"),
     _standing("paused", Sync.SYNCED, Health.PAUSED),
+    _standing("secretless", Sync.SYNCED, Health.FAILING, MISSING),
     _standing("nobody", Sync.UNKNOWN, Health.HEALTHY, "no live worker has it"),
     workers=(
-        _worker("web-1", BROKEN, services=(FINE,), unbuilt=(replace(UNBUILT, since="2026-09-29T09:54:00Z"),)),
+        _worker(
+            "web-1",
+            BROKEN,
+            services=(FINE,),
+            unbuilt=(replace(UNBUILT, since="2026-09-29T09:54:00Z"),),
+            unresolved={"crm": (MISSING,), "shop": (MISSING,)},
+        ),
         _worker(
             "web-2",
             BROKEN,
@@ -117,6 +129,7 @@ ODD = _status(
             notes=("memory is limited per process",),
             services=(FINE, *BAD),
             unbuilt=(UNBUILT, WAITING),
+            unresolved={"crm": (MISSING,)},
         ),
     ),
     checks=("clock     this machine is 4.0 s ahead of the broker",),

@@ -20,6 +20,7 @@ from support.fleet import Fleet
 
 from relayctl.host.client import submit
 from relayctl.host.clock import SystemClock
+from relayctl.host.operator import operator
 from relayctl.host.socketfile import sockets_of
 from relayctl.host.state import StateDir
 
@@ -145,7 +146,8 @@ def test_a_demand_finds_an_edit_that_no_watcher_saw(fleet: Fleet, state: Path, v
     fleet.tree.nightly("third")
     worker.send(signal.SIGHUP)
     worker.await_told("app-loaded", app="third")
-    assert worker.told("control-used", action="reconcile")
+    [used] = worker.told("control-used", action="reconcile")
+    assert used["by"] == operator()
 
 
 def test_held_removals_wait_for_consent_through_the_worker(fleet: Fleet, state: Path, verb: Verb) -> None:
