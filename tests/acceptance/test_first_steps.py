@@ -71,6 +71,15 @@ def test_a_sample_handler_runs_on_an_event(target: str, event: dict[str, object]
     assert (answer.code, answer.out) == (0, f"{line}\n"), answer.err
 
 
+def test_a_handler_that_fails_for_want_of_an_event_says_how_to_give_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    answer = inside(capsys, "invoke", "orders/orders.on_created", "--local")
+    assert answer.code == 3
+    assert answer.err.splitlines()[-1] == "  help: its event was {}; --event FILE gives it one"
+
+
 @pytest.mark.parametrize(
     "schedule", ["billing/nightly-cleanup", "billing/month-close", "billing/morning-report", "orders/stale-orders"]
 )

@@ -140,6 +140,10 @@ def test_against_needs_a_repository_for_a_commit(at: Path, capsys: pytest.Captur
     answer = inside(capsys, "plan", "--against", "HEAD")
     assert (answer.code, answer.out) == (2, "")
     assert "is in no git repository" in answer.err
+    _git(at, "init", "-q")
+    answer = inside(capsys, "plan", "--against", "HEAD")
+    assert (answer.code, answer.out) == (2, "")
+    assert "has none yet" in answer.err and "commit the apps first" in answer.err
 
 
 def test_a_saved_plan_is_private_and_shown_without_its_tree(

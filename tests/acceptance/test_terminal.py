@@ -99,17 +99,20 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
 
 
 def test_an_output_that_is_closed_or_full_is_no_traceback(tmp_path: Path) -> None:
-    def ends(redirection: str) -> tuple[int, str]:
+    def ends(redirection: str, *words: str) -> tuple[int, str]:
         script = f'exec "$@" {redirection}'
         done = subprocess.run(
-            ["sh", "-c", script, "sh", *command("rule", "RLY207")],
+            ["sh", "-c", script, "sh", *command(*words or ("rule", "RLY207"))],
             cwd=tmp_path, env=plain(), stderr=subprocess.PIPE, text=True, timeout=30,
         )  # fmt: skip
         return done.returncode, done.stderr
 
     assert ends(">&-") == (0, "")
     assert ends("<&- >&- 2>&-") == (0, "")
-    assert ends("> /dev/full") == (3, "error: the output cannot be written: no space left on device\n")
+    full = (3, "error: the output cannot be written: no space left on device\n")
+    assert ends("> /dev/full") == full
+    for words in (("--help",), ("dlq", "--help"), ("--version",), ("completion", "bash")):
+        assert ends("> /dev/full", *words) == full
 
 
 @pytest.mark.parametrize(

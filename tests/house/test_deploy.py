@@ -64,6 +64,7 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
 def test_the_unit_stops_only_the_worker_and_waits_for_its_drain() -> None:
     unit = dict(line.split("=", 1) for line in _read("relayctl.service").splitlines() if "=" in line)
     assert unit["KillMode"] == "mixed"
+    assert (unit["Restart"], unit["StartLimitIntervalSec"]) == ("always", "0"), "it would not wait for a late broker"
     assert int(unit["TimeoutStopSec"]) > LEAST_STOP_S
 
 
