@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from relayctl.errors import UsageError
+from relayctl.errors import UsageError, os_reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,4 +93,4 @@ def closest(text: str, known: Iterable[str]) -> str | None:
 
 
 def _reason(error: OSError | UnicodeDecodeError) -> str:
-    return (error.strerror or "unknown error").lower() if isinstance(error, OSError) else "it is not UTF-8"
+    return os_reason(error) if isinstance(error, OSError) else "it is not UTF-8"

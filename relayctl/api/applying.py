@@ -14,22 +14,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from relayctl.api.convergence import convergence, live_workers
-from relayctl.api.desired import desired_of
-from relayctl.api.observation import observe, with_removed
+from relayctl.api.convergence import convergence
 from relayctl.api.place import target_of
-from relayctl.api.planning import basis, plan_of
-from relayctl.core.definition import TOMBSTONE, is_newer_spec
+from relayctl.api.planning import basis
+from relayctl.api.proposal import check_removals, propose
 from relayctl.core.release import Draft, Release
-from relayctl.core.removal import Limits, Removal, refuse_removal
+from relayctl.core.removal import Limits
 from relayctl.errors import (
     BrokerRefused,
     BrokerUnavailable,
     InvalidTemplates,
     ModeConflict,
-    NewerFormat,
     NoBroker,
-    NoTemplates,
     Refused,
     StalePlan,
     StateBusy,
@@ -45,15 +41,12 @@ if TYPE_CHECKING:
     import redis
 
     from relayctl.api.convergence import Convergence
-    from relayctl.api.observation import Observation
     from relayctl.api.place import Place
-    from relayctl.core.description import Fields
-    from relayctl.core.diff import Plan
+    from relayctl.api.proposal import Proposal
     from relayctl.core.planfile import Applied, SavedPlan
     from relayctl.core.release import LeaseHolder
     from relayctl.host.clock import Clock
     from relayctl.sources.content import Content
-    from relayctl.store.definitions import Head, Name
     from relayctl.store.keys import Keys
 
 _LOCK_POLL_S = 0.5
@@ -61,39 +54,6 @@ _CONVERGE_POLL_S = 0.2
 _MOST_TRIES = 5
 _AGAIN_S = 1.0
 _MOST_NAMED = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
-    """What publishing a content would do now: the plan, the definitions it changes and removes, and what it builds on.
-
-    `recoded` are the apps of which only files change that no template speaks of. `is_lost` says that the bundle of the
-    release in force is gone or damaged, so that no further worker can take it.
-    """
-
-    content: Content
-    observation: Observation
-    plan: Plan
-    current: Release | None
-    base: int
-    definitions: tuple[Definition, ...]
-    registered: int
-    recoded: tuple[str, ...]
-    is_lost: bool = False
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether publishing it would change anything."""
-        # A plan may show more: what a worker has not taken yet, or what nobody can tell while none lives.
-        is_other = self.current is None or dict(self.current.revisions) != self.content.revisions
-        return is_other or self.is_lost or bool(self.definitions)
-
-    @property
-    def removed(self) -> tuple[Name, ...]:
-        """The schedules that go, but for those that go on under another name."""
-        moved = {each.moved_from for each in self.definitions}
-        names = ((each.app, each.schedule) for each in self.definitions if each.hash == TOMBSTONE)
-        return tuple(name for name in names if name not in moved)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +108,10 @@ class ReleaseDesk:
         """The number of the release in force, 0 where there is none."""
         return self._releases.serial()
 
+    def mode(self) -> str | None:
+        """How the namespace gets its desired state: push, pull, or None where nobody has decided."""
+        return self._fleet.mode()
+
     @contextmanager
     def content_of(self, release: Release, *, max_bytes: int) -> Iterator[Content]:
         """What a release held; Refused where its bundle is not kept any more."""
@@ -168,50 +132,12 @@ class ReleaseDesk:
 
     def check_mode(self) -> None:
         """ModeConflict where the workers of this namespace follow files and not releases."""
-        if self._fleet.mode() == "pull":
+        if self.mode() == "pull":
             raise _pulls(self._place.namespace)
 
     def propose(self, content: Content, now: datetime) -> Proposal:
-        """What publishing this would do now. The release in force is read first: it is what the rest is fenced by."""
-        base, current = self._releases.serial(), self._releases.current()
-        if base and current is None:
-            raise _newer(f"release {base} was made")
-        desired = desired_of(content.tree)
-        seen = observe(self._place, self._clock, with_last=False)
-        observation = with_removed(seen, desired, self._place, self._clock)
-        plan = plan_of(desired, observation, now=now)
-        names = self._definitions.all_names()
-        specs: dict[Name, Fields] = {
-            (app, name): fields
-            for app, described in desired.descriptions.items()
-            for name, fields in described.schedules.items()
-        }
-        heads = self._definitions.heads(names | specs.keys())
-        if (newer := next((name for name, head in heads.items() if is_newer_spec(head.spec)), None)) is not None:
-            raise _newer(f"the definition of {newer[0]}/{newer[1]} was written")
-        changed = {each.app for each in plan.changes}
-        before = {} if current is None else current.revisions
-        recoded = [app for app, revision in content.revisions.items() if before.get(app, revision) != revision]
-        proposal = Proposal(
-            content=content,
-            observation=observation,
-            plan=plan,
-            current=current,
-            base=base,
-            definitions=tuple(_definitions(specs, heads, _moves(plan, heads))),
-            registered=len(names),
-            recoded=tuple(sorted(set(recoded) - changed)),
-        )
-        # Where anything changes the new release brings a bundle of its own.
-        return proposal if proposal.is_needed else replace(proposal, is_lost=self._is_lost(current))
-
-    def _is_lost(self, current: Release | None) -> bool:
-        from relayctl.sources.bundle import is_intact
-
-        if current is None:
-            return False
-        data = self._releases.bundle(current.digest)
-        return data is None or not is_intact(data, current.digest)
+        """What publishing this would do now."""
+        return propose(content, self._releases, self._definitions, place=self._place, clock=self._clock, now=now)
 
     def check_saved(self, saved: SavedPlan, proposal: Proposal) -> None:
         """StalePlan where a saved plan may not be applied to what is there now."""
@@ -277,7 +203,7 @@ class ReleaseDesk:
             plan="" if saved is None else saved.id,
             rolls_back_to=content.rolls_back_to,
             schedules=content.schedules,
-            counts=_counts(proposal.plan),
+            counts=proposal.counts,
         )
         self._hold(author)
         self._releases.stage(content.bundle.digest, content.bundle.data)
@@ -332,28 +258,6 @@ class ReleaseDesk:
             if found.is_done or found.superseded_by or self._clock.monotonic() >= until:
                 return found
             _pause(self._clock, _CONVERGE_POLL_S)
-
-    # The mode
-
-    def mode(self) -> str | None:
-        """How the namespace gets its desired state: push, pull, or None where nobody has decided."""
-        return self._fleet.mode()
-
-    def switch_mode(self, wanted: str) -> bool:
-        """Change it; False where it is that already. Refused while a worker of the other kind lives."""
-        mode = self._fleet.mode()
-        if mode == wanted:
-            return False
-        live = live_workers(self._fleet, self._now().timestamp() * 1000) if mode is not None else []
-        if live:
-            more = f" and {len(live) - _MOST_NAMED} more" if len(live) > _MOST_NAMED else ""
-            raise Refused(
-                f"namespace {self._place.namespace} stays in {mode} mode, since workers live that need it: "
-                f"{', '.join(live[:_MOST_NAMED])}{more}",
-                help=f"stop {'it' if len(live) == 1 else 'them'}, then run relayctl mode {wanted} again",
-            )
-        self._releases.set_mode(wanted, mode)
-        return True
 
     def _now(self) -> datetime:
         with translate():
@@ -415,69 +319,12 @@ def publish_tree(
         return release, {} if release is None else desk.await_convergence(release, within).lacks
 
 
-def check_removals(proposal: Proposal, limits: Limits) -> None:
-    """Refused where more goes than was allowed; NoTemplates where there is nothing on either side."""
-    tree = proposal.content.tree
-    if not tree.apps and not proposal.registered and proposal.current is None:
-        raise NoTemplates("no app has a template.yaml", help="relayctl init makes a first one")
-    removal = Removal(
-        removed=len(proposal.removed),
-        registered=proposal.registered,
-        left=proposal.content.schedules,
-        apps_left=len(tree.apps),
-        apps_gone=tuple(sorted({app for app, _ in proposal.removed} - proposal.content.revisions.keys())),
-    )
-    refuse_removal(removal, limits)
-
-
-def _moves(plan: Plan, heads: Mapping[Name, Head]) -> dict[Name, Name]:
-    """The old names of what goes on under a new one, as far as the registry still has them so."""
-    found: dict[Name, Name] = {}
-    for change in plan.changes:
-        app, _, schedule = change.moved_from.partition("/")
-        old, new = heads.get((app, schedule)), heads.get((change.app, change.name))
-        is_free = new is None or new.hash == TOMBSTONE
-        if old is not None and old.hash != TOMBSTONE and is_free and (app, schedule) not in found.values():
-            found[change.app, change.name] = app, schedule
-    return found
-
-
-def _definitions(
-    specs: Mapping[Name, Fields], heads: Mapping[Name, Head], moves: Mapping[Name, Name]
-) -> Iterator[Definition]:
-    for name, fields in sorted(specs.items()):
-        head = heads.get(name)
-        if head is None or head.hash != fields["hash"]:
-            yield Definition(
-                app=name[0],
-                schedule=name[1],
-                hash=fields["hash"],
-                spec=fields["spec"],
-                gen=0 if head is None else head.gen,
-                moved_from=moves.get(name),
-            )
-    for name, head in sorted(heads.items()):
-        if name not in specs and head.hash != TOMBSTONE:
-            yield Definition(app=name[0], schedule=name[1], hash=TOMBSTONE, spec="", gen=head.gen)
-
-
-def _counts(plan: Plan) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for change in plan.changes:
-        counts[change.action.value] = counts.get(change.action.value, 0) + 1
-    return counts
-
-
 def _applied(release: Release | None) -> Applied | None:
     from relayctl.core.planfile import Applied
 
     if release is None:
         return None
     return Applied(serial=release.serial, at=release.made_at, by=release.draft.by, message=release.draft.message)
-
-
-def _newer(what: str) -> NewerFormat:
-    return NewerFormat(f"{what} by a newer relayctl; nothing was changed", help="use that version, or upgrade this one")
 
 
 def _pulls(namespace: str) -> ModeConflict:

@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from relayctl.core.counting import listed
+
 if TYPE_CHECKING:
     from relayctl.core.description import Description
     from relayctl.core.running import Name, RunningSchedule
@@ -57,11 +59,12 @@ def long_pauses(registry: Mapping[Name, RunningSchedule], wanted: Collection[Nam
     found = []
     if silent:
         found.append(
-            f"RLY507 paused with no reason: {_named(silent)}; end it with relayctl resume, or say why with "
-            "relayctl pause --reason"
+            f"RLY507 paused with no reason: {listed(silent, _MOST_NAMED)}; end it with relayctl resume, "
+            "or say why with relayctl pause --reason"
         )
     if overdue:
-        found.append(f"RLY507 paused past the end of the pause: {_named(overdue)}; relayctl resume lifts it")
+        names = listed(overdue, _MOST_NAMED)
+        found.append(f"RLY507 paused past the end of the pause: {names}; relayctl resume lifts it")
     return tuple(found)
 
 
@@ -76,9 +79,4 @@ def undefined_secrets(descriptions: Mapping[str, Description], known: Collection
         return ()
     words = [f"{reference} (in {', '.join(dict.fromkeys(apps))})" for reference, apps in sorted(users.items())]
     count = f"{len(users)} {'secret has' if len(users) == 1 else 'secrets have'} no value on this machine"
-    return (f"RLY605 {count}: {_named(words)}; set it with  relayctl secret set {min(users)}",)
-
-
-def _named(items: Sequence[str]) -> str:
-    more = f" and {len(items) - _MOST_NAMED} more" if len(items) > _MOST_NAMED else ""
-    return ", ".join(items[:_MOST_NAMED]) + more
+    return (f"RLY605 {count}: {listed(words, _MOST_NAMED)}; set it with  relayctl secret set {min(users)}",)

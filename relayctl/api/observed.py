@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from relayctl.core.counting import listed
+
 if TYPE_CHECKING:
     from relayctl.api.observation import Observation
     from relayctl.store.fleet import WorkerRecord
@@ -58,5 +60,4 @@ def limits_not_kept(declared: Mapping[str, Collection[str]], workers: Iterable[W
     if not names:
         return ""
     limits = " and ".join(sorted({limit for found in lacking.values() for limit in found}))
-    more = f" and {len(names) - _MOST_NAMED} more apps" if len(names) > _MOST_NAMED else ""
-    return f"{limits} of resources are not enforced on every live worker: {', '.join(names[:_MOST_NAMED])}{more}"
+    return f"{limits} of resources are not enforced on every live worker: {listed(names, _MOST_NAMED, 'app')}"

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from relayctl.api.desired import read_desired
 from relayctl.api.observation import observe_or_nothing, with_removed
 from relayctl.core.definition import TOMBSTONE
-from relayctl.core.diff import Plan, make_plan
+from relayctl.core.diff import make_plan
+from relayctl.core.plan import Plan
 from relayctl.core.running import Running
 
 if TYPE_CHECKING:

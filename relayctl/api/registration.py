@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from relayctl.api.desired import read_tree
+from relayctl.core.counting import listed
 from relayctl.core.definition import TOMBSTONE, Spec, is_newer_spec
 from relayctl.errors import (
     BrokerRefused,
@@ -229,8 +230,7 @@ def _check_holders(specs: Mapping[Name, Spec], ground: Ground) -> None:
 
 
 def _named(workers: Sequence[str]) -> str:
-    more = f" and {len(workers) - _MOST_NAMED} more" if len(workers) > _MOST_NAMED else ""
-    return f"{'worker' if len(workers) == 1 else 'workers'} {', '.join(workers[:_MOST_NAMED])}{more}"
+    return f"{'worker' if len(workers) == 1 else 'workers'} {listed(workers, _MOST_NAMED)}"
 
 
 def _registered(name: Name, verdict: str, head: Head | None) -> Registered:

@@ -32,18 +32,15 @@ class Choice:
             self.embedded.stop()
 
 
-def resolve_broker(
-    *, explicit_url: str | None, state: StateDir, may_start: bool, clock: Clock, must_answer: bool = True
-) -> Choice:
+def resolve_broker(*, explicit_url: str | None, state: StateDir, may_start: bool, clock: Clock) -> Choice:
     """Choose by the order above.
 
     Raises UsageError for an unreadable URL, BrokerUnavailable or BrokerRefused for a named broker that does not
-    answer (unless `must_answer` is false), NoBroker if there is none and none may or can be started.
+    answer, NoBroker if there is none and none may or can be started.
     """
     if explicit_url is not None:
         target = Target.parse(explicit_url)
-        if must_answer:
-            _ping_named(target)
+        _ping_named(target)
         return Choice(target=target)
     embedded = EmbeddedBroker(state, clock)
     endpoint = embedded.start_or_attach() if may_start else embedded.attach()
@@ -61,5 +58,5 @@ def _ping_named(target: Target) -> None:
             raise
         raise BrokerUnavailable(
             error.message,
-            help="start it or correct --redis (RELAYCTL_REDIS_URL); without a URL, serve starts an embedded broker",
-        ) from error
+            help="start it or correct its URL (--redis, RELAYCTL_REDIS_URL); without one, serve brings a broker along",
+        ) from None

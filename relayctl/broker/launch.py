@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from relayctl.broker.config import render_config
 from relayctl.broker.diagnosis import explain_exit
 from relayctl.broker.spawner import Server, Tie, spawn
-from relayctl.errors import BrokerError, BrokerUnavailable, FileFailure, NewerFormat
+from relayctl.errors import BrokerError, BrokerUnavailable, FileFailure, NewerFormat, os_reason
+from relayctl.host.wholefile import write_whole
 from relayctl.store.connect import Target, probe
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def launch(state: StateDir, lock: FileLock, binary: ServerBinary, *, tie: Tie, s
         server = _spawn(state, lock, binary, tie)
     except OSError as error:
         raise FileFailure(
-            f"the embedded broker cannot be set up in {state.path}: {error.strerror or error}",
+            f"the embedded broker cannot be set up in {state.path}: {os_reason(error)}",
             help="check the free space and the owner of this directory",
         ) from error
     try:
@@ -136,10 +137,6 @@ def _check_stamp(stamp: Path) -> None:
 
 def _write_stamp(stamp: Path, binary: ServerBinary) -> None:
     content = {"format": STAMP_FORMAT, "flavour": binary.flavour, "version": binary.version_text}
-    draft = stamp.with_suffix(".tmp")
     # The stamp is for a later reader; a disk too full for it must not keep a working broker down.
-    try:
-        draft.write_text(json.dumps(content) + "\n")
-        draft.replace(stamp)
-    except OSError:
-        draft.unlink(missing_ok=True)
+    with suppress(OSError):
+        write_whole(stamp, (json.dumps(content) + "\n").encode())

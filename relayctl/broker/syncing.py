@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from relayctl.errors import FileFailure
+from relayctl.errors import FileFailure, os_reason
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,8 +87,7 @@ class Syncer(threading.Thread):
         with suppress(Exception):
             self._on_failed(
                 FileFailure(
-                    f"the embedded broker's data in {self._folder} cannot be forced to the disk: "
-                    f"{error.strerror or error}",
+                    f"the embedded broker's data in {self._folder} cannot be forced to the disk: {os_reason(error)}",
                     help="check this disk; a loss of power may take what the broker has acknowledged",
                 )
             )

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
-from relayctl.errors import BundleDamaged, FileFailure, NewerFormat, Refused
+from relayctl.errors import BundleDamaged, FileFailure, NewerFormat, Refused, os_reason
 from relayctl.templates.find import MAX_FILES, is_ignored_directory, is_ignored_file
 
 BUNDLE_VERSION = 1
@@ -100,7 +100,7 @@ def unpack(data: bytes, digest: str, into: Path, *, max_bytes: int) -> None:
             _write(draft / name, content, is_executable=is_executable)
         _moved(draft, into)
     except OSError as error:
-        raise FileFailure(f"{into}: cannot be written: {(error.strerror or 'unknown error').lower()}") from error
+        raise FileFailure(f"{into}: cannot be written: {os_reason(error)}") from error
     finally:
         if draft is not None:
             shutil.rmtree(draft, ignore_errors=True)
@@ -125,7 +125,7 @@ def _real(root: Path) -> Path:
     try:
         return root.resolve(strict=True)
     except (OSError, RuntimeError) as error:
-        reason = (getattr(error, "strerror", None) or "a loop of links").lower()
+        reason = os_reason(error)
         raise FileFailure(f"{root}: cannot be read: {reason}") from None
 
 
@@ -140,7 +140,7 @@ def _walk(
         with os.scandir(folder) as scan:
             entries = list(scan)
     except OSError as error:
-        raise FileFailure(f"{folder}: cannot be read: {(error.strerror or 'unknown error').lower()}") from None
+        raise FileFailure(f"{folder}: cannot be read: {os_reason(error)}") from None
     for entry in entries:
         real = Path(os.path.realpath(entry.path)) if entry.is_symlink() else Path(entry.path)
         is_directory = real.is_dir()
@@ -173,7 +173,7 @@ def _found(real: Path, name: str) -> _Found | None:
     try:
         status = real.stat()
     except OSError as error:
-        raise FileFailure(f"{real}: cannot be read: {(error.strerror or 'unknown error').lower()}") from None
+        raise FileFailure(f"{real}: cannot be read: {os_reason(error)}") from None
     if not stat.S_ISREG(status.st_mode):
         # A socket or a pipe is nobody's source.
         return None
@@ -189,7 +189,7 @@ def _archive(found: list[_Found]) -> bytes:
             try:
                 content = Path(file.path).read_bytes()
             except OSError as error:
-                reason = (error.strerror or "unknown error").lower()
+                reason = os_reason(error)
                 raise FileFailure(f"{file.path}: cannot be read: {reason}") from None
             _add(tar, file.name, content, 0o755 if file.is_executable else 0o644)
     return buffer.getvalue()
@@ -234,7 +234,8 @@ def _members(raw: bytes) -> Iterator[tuple[str, bytes, bool]]:
                 _check(member)
                 opened = tar.extractfile(member)
                 yield member.name, b"" if opened is None else opened.read(), bool(member.mode & stat.S_IXUSR)
-    except tarfile.TarError:
+    except (tarfile.TarError, ValueError):
+        # A header whose numbers are none comes out of the library as ValueError.
         raise BundleDamaged("the bundle is no archive") from None
 
 
@@ -252,7 +253,8 @@ def _check_version(tar: tarfile.TarFile, first: tarfile.TarInfo | None) -> None:
 def _check(member: tarfile.TarInfo) -> None:
     path = PurePosixPath(member.name)
     is_inside = path.parts and not path.is_absolute() and ".." not in path.parts and "\0" not in member.name
-    if not (member.isreg() and is_inside):
+    # A sparse member is a few bytes here and as large as it says once it is read.
+    if not (member.isreg() and not member.issparse() and is_inside):
         raise BundleDamaged(f"the bundle holds what no bundle may: {member.name[:80]!a}")
 
 

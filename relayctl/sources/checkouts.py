@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from relayctl.host.lock import FileLock
+from relayctl.host.wholefile import is_alive, sweep_unfinished, write_whole
 
 if TYPE_CHECKING:
     from relayctl.host.clock import Clock
@@ -105,9 +106,7 @@ class Checkouts:
     def remember(self, current: Current) -> None:
         """Write down what is in force, for a start without the place where it came from."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = self._folder / f"{_CURRENT}.{os.getpid()}"
-        draft.write_text(json.dumps({"v": FORMAT_VERSION, **asdict(current)}))
-        draft.replace(self._folder / _CURRENT)
+        write_whole(self._folder / _CURRENT, json.dumps({"v": FORMAT_VERSION, **asdict(current)}).encode())
 
     def recall(self) -> Current | None:
         """What was in force last, or None where that is not known, or written by a newer relayctl."""
@@ -170,9 +169,10 @@ class Checkouts:
         if not turn.try_acquire():
             return
         try:
+            sweep_unfinished(self._folder)
             for entry in self._folder.iterdir():
                 _, *parts = entry.name.split(".")
-                if {"new", "old"} & set(parts) and parts[0].isdigit() and not _lives(int(parts[0])):
+                if {"new", "old"} & set(parts) and parts[0].isdecimal() and not is_alive(int(parts[0])):
                     _delete(entry)
         finally:
             turn.release()
@@ -190,13 +190,3 @@ def _delete(entry: Path) -> None:
         shutil.rmtree(entry, ignore_errors=True)
     else:
         entry.unlink(missing_ok=True)
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -57,7 +57,7 @@ def apps_of_commit(apps: Path, name: str, into: Path) -> Commit:
     try:
         found = ask_git(apps, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     except GitRefused:
-        raise _no_commit(name) from None
+        raise (_no_commit(name) if _has_commits(apps) else _none_yet(name, apps)) from None
     commit = found.decode().strip()
     try:
         blobs = list(_blobs(apps, f"{commit}:{prefix.rstrip('/')}"))
@@ -76,6 +76,21 @@ def apps_of_commit(apps: Path, name: str, into: Path) -> Commit:
 
 def _no_commit(name: str) -> UsageError:
     return UsageError(f'"{name}" is neither a directory nor a commit here', help="git log shows the commits")
+
+
+def _none_yet(name: str, apps: Path) -> UsageError:
+    return UsageError(
+        f'"{name}" is no directory, and no commit: the repository that {apps} lies in has none yet',
+        help="commit the apps first, or name a directory of apps",
+    )
+
+
+def _has_commits(at: Path) -> bool:
+    try:
+        return bool(ask_git(at, "rev-list", "--all", "--max-count=1"))
+    except GitRefused:
+        # What git cannot list now it may have.
+        return True
 
 
 def _blobs(at: Path, tree: str) -> Iterator[_Blob]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from relayctl.core.facts import Emit, RevisionTaken
 from relayctl.core.occurrence import instant_from_text, instant_text
-from relayctl.errors import RelayError
+from relayctl.errors import RelayError, os_reason
 from relayctl.sources.checkouts import Checkouts, Current
 from relayctl.sources.directory import DirectorySource
 from relayctl.sources.source import SHOWN_DIGITS, InUse, Sighting, SourceStanding, Trouble, View
@@ -255,7 +255,7 @@ def _reason_of(error: Exception) -> str:
     if isinstance(error, RelayError):
         return error.message
     if isinstance(error, OSError):
-        return f"the state directory: {error.strerror}"
+        return f"the state directory: {os_reason(error)}"
     return f"{type(error).__name__}: {error}"
 
 

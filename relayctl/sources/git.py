@@ -16,7 +16,7 @@ from relayctl.core.facts import Emit, RevisionHeld
 from relayctl.errors import FileFailure, SourceUnavailable
 from relayctl.host.cycle.exclusive import Exclusive, Outcome
 from relayctl.host.cycle.loop import SPREAD
-from relayctl.host.cycle.stamp import FailurePolicy, Stamp, is_due, remaining
+from relayctl.host.cycle.stamp import Stamp, is_due, remaining
 from relayctl.sources.fetched import FetchedSource, errors_of, first_of
 from relayctl.sources.gitplace import GitPlace
 from relayctl.sources.gitrepo import GitRepository, NoFolder
@@ -103,7 +103,7 @@ class GitSource(FetchedSource):
         if self._interval is None:
             return 0.0
         now = self._clock.now()
-        return remaining(self._stamp.last(), self._interval, now, FailurePolicy.RETRY).total_seconds()
+        return remaining(self._stamp.last(), self._interval, now).total_seconds()
 
     def _fetch(self, is_over: Callable[[], bool]) -> None:
         self._git.is_over = is_over
@@ -129,7 +129,7 @@ class GitSource(FetchedSource):
             return not self.has_news()
         # A peer may have asked a moment ago. Its own last time never is as close, whatever the spread.
         interval = self._interval * (1 - 2 * SPREAD)
-        return is_due(self._stamp.last(), interval, self._clock.now(), FailurePolicy.RETRY)
+        return is_due(self._stamp.last(), interval, self._clock.now())
 
     def _await_peer(self, is_over: Callable[[], bool]) -> Ending:
         """Wait until the demand was served. If whoever was at work has died or left, that is done here."""

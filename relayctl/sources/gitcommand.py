@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from relayctl.errors import SourceUnavailable
+from relayctl.errors import SourceUnavailable, os_reason
 from relayctl.host.cycle.command import Why, run_command
 from relayctl.settings import mask_url
 
@@ -84,7 +84,7 @@ class GitCommand:
                 "there is no git on PATH", help="install git, or serve a directory with --apps"
             ) from None
         except OSError as error:
-            raise SourceUnavailable(f"git cannot be started ({error.strerror})") from error
+            raise SourceUnavailable(f"git cannot be started ({os_reason(error)})") from error
         if finish.why is Why.UNWANTED:
             raise SourceUnavailable("the worker is stopping")
         if finish.why is Why.OVERDUE:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from relayctl.errors import FileFailure, UsageError
+from relayctl.errors import FileFailure, UsageError, os_reason
 
 _LONGEST_NAME = 20
 """No user name of a URL is longer; a token is."""
@@ -115,7 +115,7 @@ def read_secret_file(file: Path, variable: str) -> str:
         with file.open("rb") as opened:
             text = opened.read(_MOST_TOKEN_BYTES).decode().strip()
     except OSError as error:
-        reason = (error.strerror or "unknown error").lower()
+        reason = os_reason(error)
         raise FileFailure(f"the file of {variable} cannot be read: {reason}", help=f"look at {file}") from error
     except UnicodeDecodeError:
         text = ""

@@ -16,6 +16,8 @@ from pathlib import Path
 from relayctl.core.facts import Emit, LastGoodUnusable
 from relayctl.core.model import App
 from relayctl.core.names import AppName, is_name
+from relayctl.errors import os_reason
+from relayctl.host.wholefile import sweep_unfinished, write_whole
 from relayctl.templates.find import TEMPLATE, app_digest, digest_of
 from relayctl.templates.load import check_text
 from relayctl.templates.read import MAX_BYTES
@@ -64,7 +66,7 @@ class LastGood:
         except FileNotFoundError:
             return frozenset()
         except OSError as error:
-            self._tell("", f"{self._folder} cannot be read ({error.strerror})")
+            self._tell("", f"{self._folder} cannot be read ({os_reason(error)})")
             return frozenset()
         return frozenset(name for name in found if is_name(name))
 
@@ -94,7 +96,7 @@ class LastGood:
             try:
                 self._write(name, text, is_synced=is_synced)
             except OSError as error:
-                self._tell("", f"{self._folder} cannot be written ({error.strerror}); it is tried again")
+                self._tell("", f"{self._folder} cannot be written ({os_reason(error)}); it is tried again")
                 return
             del self._owed[name]
             self._told.pop(name, None)
@@ -109,7 +111,7 @@ class LastGood:
                 if not _is_newer(self._read(name)):
                     self._file(name).unlink(missing_ok=True)
             except OSError as error:
-                self._tell(name, f"{self._file(name)} cannot be deleted ({error.strerror})")
+                self._tell(name, f"{self._file(name)} cannot be deleted ({os_reason(error)})")
 
     def _file(self, name: str) -> Path:
         return self._folder / f"{name}{_SUFFIX}"
@@ -128,7 +130,7 @@ class LastGood:
         try:
             data = self._read(name)
         except OSError as error:
-            self._tell(name, f"{self._file(name)} cannot be read ({error.strerror})")
+            self._tell(name, f"{self._file(name)} cannot be read ({os_reason(error)})")
             return None
         if data is None:
             return None
@@ -149,19 +151,11 @@ class LastGood:
         if _is_newer(old):
             self._tell(name, f"a newer relayctl wrote {self._file(name)}")
             return
-        draft = self._folder / f".{name}.{os.getpid()}"
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as opened:  # noqa: PTH123
-            opened.write(data)
-            opened.flush()
-            if is_synced:
-                os.fsync(opened.fileno())
-        draft.replace(self._file(name))
+        write_whole(self._file(name), data, is_synced=is_synced)
 
     def _make_ready(self) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for draft in self._folder.glob(".*"):
-            if not _is_alive(draft.suffix[1:]):
-                draft.unlink(missing_ok=True)
+        sweep_unfinished(self._folder)
         # Now it is the one that was in use last.
         os.utime(self._folder)
         others = sorted(self._all.iterdir(), key=lambda folder: folder.stat().st_mtime, reverse=True)[_MOST_ROOTS:]
@@ -203,13 +197,3 @@ def _parsed(data: bytes | None) -> dict[str, object] | None:
         if isinstance(document, dict):
             return document
     return None
-
-
-def _is_alive(pid: str) -> bool:
-    try:
-        os.kill(int(pid), 0)
-    except (ValueError, OverflowError, ProcessLookupError):
-        return False
-    except PermissionError:
-        return True
-    return True

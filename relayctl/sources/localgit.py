@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 from typing import TYPE_CHECKING
 
-from relayctl.errors import FileFailure
+from relayctl.errors import FileFailure, os_reason
 from relayctl.settings import own_environ
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def ask_git(at: Path, *arguments: str, stdin: bytes = b"") -> bytes:
     try:
         done = subprocess.run(command, input=stdin, capture_output=True, timeout=_TIMEOUT_S, check=False, env=environ)
     except OSError as error:
-        reason = (error.strerror or "unknown error").lower()
+        reason = os_reason(error)
         raise FileFailure(f"git cannot be asked about {at}: {reason}", help=_HELP) from None
     except subprocess.TimeoutExpired:
         raise FileFailure(f"git did not answer about {at} within {_TIMEOUT_S} s", help=_HELP) from None

@@ -6,7 +6,6 @@ It takes every release, since whoever published it was asked; an app that this r
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +14,10 @@ from typing import TYPE_CHECKING
 from relayctl.core.facts import Emit
 from relayctl.core.release import Release
 from relayctl.errors import BrokerError, SourceUnavailable
+from relayctl.host.wholefile import write_whole
 from relayctl.sources.bundle import unpack
 from relayctl.sources.fetched import FetchedSource, Tree
-from relayctl.sources.source import View
+from relayctl.sources.source import SourceStanding, View
 
 if TYPE_CHECKING:
     from relayctl.host.clock import Clock
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 RECORD_VERSION = 1
 _BUNDLE = "bundle"
 _APPS = "apps"
+_NONE_YET = "no release has been published yet"
+_AWAITS = "waiting for a first release: relayctl apply publishes one"
 
 
 class ReleaseSource(FetchedSource):
@@ -51,6 +53,7 @@ class ReleaseSource(FetchedSource):
         self._record = folder / "release.json"
         self._max_bytes = max_bytes
         self._release: Release | None = None
+        self._is_awaited = False
 
     @property
     def label(self) -> str:
@@ -59,7 +62,15 @@ class ReleaseSource(FetchedSource):
 
     def look(self, touched: Collection[str] | None = None) -> View:
         """The release in force. What it removes was agreed to when it was published."""
-        return replace(super().look(touched), is_agreed=True)
+        seen = super().look(touched)
+        if self._is_awaited and seen.trouble is not None:
+            return replace(seen, trouble=_NONE_YET, is_awaited=True)
+        return replace(seen, is_agreed=True)
+
+    @property
+    def standing(self) -> SourceStanding:
+        """As every source; that nothing was published yet is no trouble."""
+        return replace(super().standing, awaits=_AWAITS if self._is_awaited else "")
 
     def recall(self) -> bool:
         """As every source, and with the record of that release, in case the broker has lost it."""
@@ -95,12 +106,11 @@ class ReleaseSource(FetchedSource):
             self._offer(known)
             return
         release = self._releases.current()
+        self._is_awaited = release is None and not serial and self._tree is None
         if release is not None:
             self._take(release)
         elif serial:
             raise SourceUnavailable(f"release {serial} was made by a newer relayctl", help="upgrade relayctl here")
-        elif self._tree is None:
-            raise SourceUnavailable("no release has been published yet", help="relayctl apply publishes one")
 
     def _take(self, release: Release) -> None:
         if self._tree is not None and self._tree.revision == release.digest:
@@ -126,9 +136,8 @@ class ReleaseSource(FetchedSource):
             self._remember(self._release)
 
     def _remember(self, release: Release) -> None:
-        draft = self._record.with_name(f"{self._record.name}.{os.getpid()}")
-        draft.write_text(json.dumps({"v": RECORD_VERSION, "serial": release.serial, "record": release.record}))
-        draft.replace(self._record)
+        document = {"v": RECORD_VERSION, "serial": release.serial, "record": release.record}
+        write_whole(self._record, json.dumps(document).encode())
 
     def _recorded(self) -> Release | None:
         try:

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from relayctl.core.occurrence import instant_text
+from relayctl.core.occurrence import second_text
 from relayctl.core.problem import Problem
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ class View:
 
     `is_busy` says that a checkout is going on in it, `is_settled` that it was put there whole, so that nothing more of
     the same change is to come, `is_agreed` that somebody agreed to all that it removes. `stale` says why there may be
-    newer apps than these. `revision` names what it holds.
+    newer apps than these. `revision` names what it holds. With `is_awaited` the trouble is that nothing
+    was ever put there.
     """
 
     apps: Mapping[str, Sighting] = field(default_factory=dict)
@@ -57,6 +58,7 @@ class View:
     is_busy: bool = False
     is_settled: bool = False
     is_agreed: bool = False
+    is_awaited: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +71,15 @@ class Trouble:
     @property
     def words(self) -> str:
         """Both, for people."""
-        return f"{self.reason}, since {instant_text(self.since.replace(microsecond=0))}"
+        return f"{self.reason}, since {second_text(self.since)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceStanding:
     """How a source stands: what it gives since when, why it cannot be asked, which newer revision is not taken.
 
-    `busy` says who has been asking for a while, and since when.
+    `busy` says who has been asking for a while, and since when; `awaits` what is waited for, where nothing was ever
+    there.
     """
 
     label: str
@@ -85,11 +88,12 @@ class SourceStanding:
     trouble: Trouble | None = None
     held: Trouble | None = None
     busy: str = ""
+    awaits: str = ""
 
     @property
     def since_text(self) -> str:
         """Since when it gives that, in RFC 3339; empty while it gives nothing."""
-        return "" if self.since is None else instant_text(self.since.replace(microsecond=0))
+        return "" if self.since is None else second_text(self.since)
 
     @property
     def words(self) -> str:
@@ -100,7 +104,8 @@ class SourceStanding:
     @property
     def notes(self) -> tuple[str, ...]:
         """What somebody should know of it, for people."""
-        return tuple(trouble.words for trouble in (self.trouble, self.held) if trouble is not None)
+        words = tuple(trouble.words for trouble in (self.trouble, self.held) if trouble is not None)
+        return (self.awaits, *words) if self.awaits else words
 
 
 class Source(Protocol):

@@ -93,6 +93,39 @@ def test_every_firing_has_its_record_and_its_reason(fleet: Fleet, ask: Ask) -> N
     assert latest["state"] in {"due", "published", "waiting", "running", "ended"}
 
 
+def unfinished(ask: Ask, target: str, *flags: str) -> list[dict[str, Any]]:
+    answer = ask("history", target, "--format", "json", *flags)
+    assert answer.code == 0, answer.err
+    conforms(json.loads(answer.out), "history")
+    return list(json.loads(answer.out)["unfinished"])
+
+
+def test_what_has_not_ended_stands_above_the_records(fleet: Fleet, ask: Ask) -> None:
+    never = 'cron: "0 3 29 2 *"'
+    fleet.tree.app(
+        "app",
+        f"- {{name: long, handler: jobs.slow, {never}}}\n- {{name: bad, handler: jobs.fail, {never}, retries: 1}}",
+        env="TAKES: '30'",
+    )
+    fleet.start().await_told("worker-started")
+    assert ask("trigger", "app/long").code == ask("trigger", "app/bad").code == 0
+    await_fact(
+        lambda: [run["started_at"] for run in unfinished(ask, "app/long")] not in ([], [None]), "not seen to run"
+    )
+    [running] = unfinished(ask, "app/long")
+    assert (running["state"], running["kind"], running["attempts"]) == ("running", "manual", 1)
+    assert (running["attempts_allowed"], running["handler"]) == (5, "jobs.slow")
+    assert running["started_at"] >= running["published_at"]
+    assert "running   1 of 5" in ask("history", "app/long").out
+    assert unfinished(ask, "app/long", "--failed") == []
+    await_fact(lambda: [run["state"] for run in unfinished(ask, "app/bad")] == ["retrying"], "not seen to fail")
+    [retrying] = unfinished(ask, "app/bad", "--failed")
+    assert (retrying["attempts"], retrying["attempts_allowed"], retrying["reason"]) == (1, 2, "exit code 3")
+    assert retrying["due_at"] > retrying["started_at"]
+    assert "attempt 2 is due in" in ask("history", "app/bad").out
+    assert records(ask, "app/bad") == []
+
+
 def test_what_catch_up_passes_over_is_on_record(fleet: Fleet, ask: Ask) -> None:
     fleet.tree.app(
         "app", "- {name: hourly, handler: jobs.run, every: 1h}\n- {name: tick, handler: jobs.run, every: 1s}"
@@ -111,6 +144,21 @@ def test_what_catch_up_passes_over_is_on_record(fleet: Fleet, ask: Ask) -> None:
     assert firing(ask, f"app/hourly@{instant_text(from_epoch(hour))}")["marks"] == ["caught_up"]
     assert "not expected: it lies" in ask("why", f"app/hourly@{instant_text(from_epoch(hour + 60))}").out
     assert firing(ask, f"app/hourly@{instant_text(from_epoch(hour + 7 * 3600))}")["state"] == "ahead"
+
+
+def test_a_day_without_a_firing_says_why(fleet: Fleet, ask: Ask) -> None:
+    rome = 'cron: "30 2 * * *", timezone: Europe/Rome, dst: {gap: skip}'
+    fleet.tree.app(
+        "app",
+        f'- {{name: nightly, handler: jobs.run, {rome}}}\n- {{name: weekly, handler: jobs.run, cron: "0 3 * * 0"}}',
+    )
+    in_force_since(fleet, fleet.now() - 60, fleet.now() - 60)
+    assert firing(ask, "app/nightly@2037-03-29")["objections"] == [
+        "the clock goes forward on that day: it has no 02:30, and nothing fires in its place"
+    ]
+    monday = firing(ask, "app/weekly@2037-03-30")
+    assert monday["scheduled_at"] == "2037-03-30T03:00:00Z"
+    assert monday["objections"] == ["day-of-week is 1, and the schedule wants 0"]
 
 
 def test_an_event_rule_hears_of_a_failure_and_never_of_its_own(fleet: Fleet, ask: Ask) -> None:

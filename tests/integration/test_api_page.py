@@ -41,6 +41,7 @@ def test_the_examples_run(
         exec(compile("\n" * line + text.replace(ADDRESS, broker.url), str(PAGE), "exec"), known)
     known["client"].close()
     said = capsys.readouterr().out
+    assert "redis://localhost:1 cannot be reached: connection refused - start it" in said
     assert "create billing invoices" in said
     assert "billing reminders created 1" in said
     assert "schedule:billing:invoices:" in said

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -190,6 +191,15 @@ def test_a_saved_plan_is_applied_once_and_only_as_it_was_seen(fleet: Fleet, ask:
     assert moved.code == 5
     assert "release 3, applied" in moved.err
     assert '"in between"' in moved.err
+
+
+def test_what_plan_says_of_the_fleet_apply_says_too(fleet: Fleet, ask: Callable[..., Answer]) -> None:
+    fleet.tree.app("billing", '- {name: tick, handler: jobs.run, cron: "0 3 29 2 *", timezone: Europe/Rome}')
+    records = Records(fleet.client, fleet.keys)
+    records.enter_mode("push")
+    records.beat(replace(RECORD, tzdata="1999a"))
+    assert "RLY307" in ask("plan").out
+    assert "RLY307" in ask("apply", "--yes", "--no-wait").out
 
 
 def test_modes_do_not_fight(fleet: Fleet, ask: Callable[..., Answer], releases: Releases) -> None:

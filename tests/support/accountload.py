@@ -13,9 +13,9 @@ from relayctl.core.lifecycle import Kind, Verdict
 from relayctl.core.model import Contract, Schedule
 from relayctl.core.names import ScheduleName
 from relayctl.core.occurrence import Occurrence, from_epoch, instant_text
+from relayctl.core.record import RECORD_VERSION
 from relayctl.store.closings import Closings, Wish
 from relayctl.store.definitions import Definitions, Mode, Proposal
-from relayctl.store.endrecords import HISTORY_VERSION
 from relayctl.store.keys import Keys
 from relayctl.store.stream import Publication, Stream
 from relayctl.worker.auditor import Auditor
@@ -112,7 +112,7 @@ class Load:
     def _end(self, pipeline: Any, item: Occurrence, entry: str) -> None:
         """Leave behind what a run leaves: its record, and no entry."""
         fields = {
-            "v": HISTORY_VERSION,
+            "v": RECORD_VERSION,
             "message": entry,
             "kind": Kind.SCHEDULE.value,
             "handler": item.handler,

@@ -17,7 +17,9 @@ from relayctl.store.definitions import Definitions, Head, Mode, Proposal, Verdic
 from relayctl.store.endrecords import dead_entry, obsolete_record
 from relayctl.store.fleet import Fleet, WorkerRecord
 from relayctl.store.invocations import (
+    Answer,
     Attempt,
+    Bid,
     ClaimRefusal,
     EndVerdict,
     Invocations,
@@ -263,6 +265,11 @@ class Desk:
     def claim(self, message: str, *, now_ms: int = T0_MS, **options: Any) -> Claim | ClaimRefusal | BrokerError:
         [answer] = self.invocations.claim([self.wanted(message, **options)], lease_ms=LEASE_MS, now_ms=now_ms)
         return answer
+
+    def bid(self, bid: Bid, *, now_ms: int) -> Sequence[Answer]:
+        """One bid by itself, at that time."""
+        [answers] = self.invocations.answers([bid], lease_ms=LEASE_MS, now_ms=now_ms)
+        return answers
 
     def claimed(self, message: str, **options: Any) -> Claim:
         answer = self.claim(message, **options)

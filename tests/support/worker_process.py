@@ -16,9 +16,9 @@ from pathlib import Path
 def main() -> None:
     wait = os.environ.pop("TEST_ADOPT_AFTER_S", None)
     if wait is not None:
-        from relayctl.worker import registrar
+        from relayctl.worker import unheld
 
-        registrar.ADOPT_AFTER_S = float(wait)
+        unheld.ADOPT_AFTER_S = float(wait)
     if os.environ.pop("TEST_SILENT_WATCH", None):
         from relayctl.sources.watch import DirectoryWatch
 

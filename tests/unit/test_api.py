@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import traceback
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from support.described import NOW
 from support.templates import schedule, write_app
 
 from relayctl import api
-from relayctl.core.diff import Action
+from relayctl.core.plan import Action
 from relayctl.errors import BrokerUnavailable, NoBroker, NoTemplates, UsageError
 from relayctl.host.clock import SystemClock
 
@@ -34,8 +35,13 @@ def test_a_plan_where_no_broker_is(tmp_path: Path) -> None:
     plan = api.plan(tmp_path / "apps", api.Place(state_dir=tmp_path / "state"), now=NOW, horizon=timedelta(hours=1))
     assert {change.action for change in plan.changes} == {Action.CREATE}
     assert plan.fires == {("billing", "nightly"): (0, 60)}
-    with pytest.raises(BrokerUnavailable):
+    with pytest.raises(BrokerUnavailable) as found:
         api.plan(tmp_path / "apps", api.Place(redis_url="redis://127.0.0.1:1"))
+    assert found.value.message == "redis://127.0.0.1:1 cannot be reached: connection refused"
+    # What Python prints of an error that nobody catches has the way out, and nothing of the client library.
+    shown = "".join(traceback.format_exception(found.value))
+    assert shown.endswith(f"\nhelp: {found.value.help}\n")
+    assert "/redis/" not in shown
 
 
 def test_what_is_exported_is_there() -> None:

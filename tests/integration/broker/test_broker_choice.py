@@ -46,18 +46,6 @@ def test_a_named_broker_that_does_not_answer_is_an_error_never_another_one(broke
         assert "hunter2" not in repr(caught.value) + caught.value.message + caught.value.help
 
 
-def test_a_named_broker_need_not_answer_where_a_worker_waits_for_it(short_dir):
-    chosen = resolve_broker(
-        explicit_url="redis://127.0.0.1:1",
-        state=StateDir(short_dir / "s"),
-        may_start=True,
-        clock=CLOCK,
-        must_answer=False,
-    )
-    assert chosen.target.hosts == (("127.0.0.1", 1),)
-    assert not (short_dir / "s").exists()
-
-
 def test_a_wrong_password_is_refused_and_not_shown(broker_factory, short_dir):
     broker = broker_factory()
     with connect(broker.target) as client:

@@ -97,7 +97,7 @@ def test_a_disk_that_refuses_is_told_once_and_tried_again(
     with connect(broker.target) as client:
         client.set("a", 1)
         await_fact(lambda: disk.asked >= 3, "it gave up")
-        assert [error.message.rpartition(": ")[2] for error in told] == ["Input/output error"]
+        assert [error.message.rpartition(": ")[2] for error in told] == ["input/output error"]
         disk.is_sick = False
         await_fact(lambda: disk.synced, "a disk that is well again is not synced")
         disk.is_sick = True

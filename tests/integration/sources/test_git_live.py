@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import urllib.error
 import urllib.request
@@ -135,9 +136,13 @@ def test_without_the_place_it_runs_what_it_took_last_and_catches_up_later(
 def test_a_run_that_ends_by_itself_needs_the_place_or_what_was_taken_before(
     fleet: Fleet, origin: Origin, state: Path
 ) -> None:
+    left = state / "git" / "0123456789abcdef"
+    left.mkdir(parents=True)
+    os.utime(left, (0, 0))
     missing = fleet.start("--git", f"{origin.url}-not", "--once", state=state, wait=False)
     assert missing.await_exit() == 3
     assert "no repository there" in "".join(missing.noise)
+    assert not left.exists(), "what nobody has followed for long is kept"
 
 
 @pytest.mark.slow

@@ -92,9 +92,15 @@ def follower(redis_client: redis.Redis, tmp_path: Path) -> Follower:
     return Follower(redis_client, tmp_path / "state" / "releases")
 
 
-def test_before_the_first_release_there_is_nothing_and_that_is_said(follower: Follower) -> None:
-    assert not follower.pull()
-    assert follower.source.look().trouble == "no release has been published yet"
+def test_a_first_release_is_awaited_and_that_is_no_trouble(publisher: Publisher, follower: Follower) -> None:
+    assert follower.pull()
+    seen = follower.source.look()
+    assert (seen.trouble, seen.is_awaited) == ("no release has been published yet", True)
+    assert follower.source.standing.notes == ("waiting for a first release: relayctl apply publishes one",)
+    publisher.publish()
+    assert follower.pull()
+    seen = follower.source.look()
+    assert (seen.trouble, seen.is_awaited, follower.source.standing.notes) == (None, False, ())
 
 
 def test_each_release_is_taken_and_what_did_not_change_stays_where_it_is(

@@ -41,6 +41,7 @@ def drop_the_token_check() -> None:
 
 def publish_before_registering() -> None:
     """What the files say is fired as soon as they are read, some seconds before the registry hears of it."""
+    from relayctl.worker.arming import Arming
     from relayctl.worker.registrar import Registrar
 
     register = Registrar._register
@@ -57,13 +58,13 @@ def publish_before_registering() -> None:
         if early:
             self._own |= own
             # The registry knows nothing of it, so it must not be asked which definitions may owe something.
-            self._generations = lambda head: (head.generation,)
+            self._arming._generations = lambda head: (head.generation,)
             self._take(early)
-            del self._generations
+            del self._arming._generations
             threading.Event().wait(4)
         return register(self, proposals, own)
 
-    assert hasattr(Registrar, "_generations")
+    assert hasattr(Arming, "_generations")
     _replace(Registrar, "_register", late)
     _change("publish", "if not from then", "if false then")
     _change("publish", "if at * 1000 < from or (to and at * 1000 >= to) then", "if false then")

@@ -188,6 +188,24 @@ def test_links_in_a_bundle_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("spans", "reason"), [("0,1", "holds what no bundle may"), ("a,b", "is no archive")], ids=["sparse", "no-numbers"]
+)
+def test_a_member_that_says_it_is_larger_than_its_bytes_is_not_read(tmp_path: Path, spans: str, reason: str) -> None:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name, content, headers in (
+            (MARK, b"1\n", {}),
+            ("a/x", b"x", {"GNU.sparse.map": spans, "GNU.sparse.size": str(1 << 50)}),
+        ):
+            info = tarfile.TarInfo(name)
+            info.size, info.pax_headers = len(content), headers
+            tar.addfile(info, io.BytesIO(content))
+    raw = buffer.getvalue()
+    with pytest.raises(BundleDamaged, match=reason):
+        unpack(gzip.compress(raw), hashlib.sha256(raw).hexdigest(), tmp_path / "out", max_bytes=MAX)
+
+
+@pytest.mark.parametrize(
     "damage", [lambda data: data[:-9], lambda data: b"x" + data, lambda _: b""], ids=["cut", "other", "none"]
 )
 def test_damaged_bytes_are_refused(tmp_path: Path, damage: object) -> None:
