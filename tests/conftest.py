@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 for _name in [name for name in os.environ if name.startswith("RELAYCTL_")]:
     del os.environ[_name]
 
+# Nor must the terminal and the locale that the suite was started in: what is shown depends on them.
+os.environ |= {"LC_ALL": "C.UTF-8", "TERM": "xterm"}
+for _name in ("NO_COLOR", "COLUMNS"):
+    os.environ.pop(_name, None)
+
 # A suite started in the background inherits ignored signals, and so would every program it starts and interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for _ignored in (signal.SIGHUP, signal.SIGQUIT):
