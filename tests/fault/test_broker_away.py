@@ -19,6 +19,7 @@ EVERY_SECOND = "- {name: tick, handler: jobs.run, every: 1s}"
 SLOW = "- {handler: jobs.on_slow_event, pattern: {kind: [go]}, timeout: 60s, retries: 0}"
 
 
+@pytest.mark.slow
 def test_a_stop_with_the_broker_down(frail_fleet: Fleet, own_broker: PrivateBroker) -> None:
     fleet = frail_fleet
     fleet.tree.app("app", EVERY_SECOND)
@@ -121,7 +122,9 @@ def test_a_flush_while_serving(frail_fleet: Fleet) -> None:
     assert [worker.told("state-lost") for worker in workers] == [[], []]
 
 
-@pytest.mark.parametrize("what", ["group", "stream", "scripts"])
+@pytest.mark.parametrize(
+    "what", [pytest.param("group", marks=pytest.mark.slow), "stream", pytest.param("scripts", marks=pytest.mark.slow)]
+)
 def test_a_lost_part_is_made_again(frail_fleet: Fleet, what: str) -> None:
     fleet = frail_fleet
     fleet.tree.app("app", EVERY_SECOND, head="concurrency: 4")

@@ -72,6 +72,7 @@ def test_what_a_killed_worker_held_runs_elsewhere(fleet: Fleet) -> None:
     assert len(fleet.tree.runs("end")) == 1, "the dead worker's handler was left running"
 
 
+@pytest.mark.slow
 def test_a_stall_of_three_seconds_loses_nothing(fleet: Fleet) -> None:
     fleet.tree.app("app", TICK, head="concurrency: 4")
     worker = fleet.start()

@@ -58,6 +58,7 @@ def test_a_pause_holds_across_workers_and_edits_and_leaves_no_backlog(fleet: Fle
     assert "was not paused" in ask("resume", "app/tick").out
 
 
+@pytest.mark.slow
 def test_a_pause_with_an_end_ends_by_itself(fleet: Fleet, ask: Callable[..., Answer]) -> None:
     fleet.tree.app("app", TICK)
     worker = fleet.start()

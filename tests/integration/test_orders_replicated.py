@@ -94,6 +94,7 @@ def answers(target: Target) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_an_order_waits_for_its_replica(pair: tuple[RawServer, RawServer], monkeypatch: pytest.MonkeyPatch) -> None:
     first, replica = pair
     target = Target.parse(f"redis://127.0.0.1:{first.port}")

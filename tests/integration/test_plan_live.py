@@ -271,6 +271,7 @@ def test_how_the_last_run_went(fleet: Fleet, ask: Callable[..., Answer]) -> None
     assert last.endswith("    1 attempt")
 
 
+@pytest.mark.slow
 def test_a_silent_broker_is_an_error_soon(
     broker_factory: BrokerFactory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -62,6 +62,7 @@ def test_an_answer_on_another_connection_says_nothing_of_the_write(
         client.close()
 
 
+@pytest.mark.slow
 def test_a_check_says_what_is_in_step(pair: tuple[Member, Member], short_dir: Path) -> None:
     first, second = pair
     with connect(first.target) as client:

@@ -58,6 +58,7 @@ def test_a_busy_app_delays_a_quiet_one_by_no_more_than_a_run(fleet: Fleet) -> No
     assert len(ends) > 10, "and the busy one goes on"
 
 
+@pytest.mark.slow
 def test_work_that_no_worker_can_run_for_a_day_fails_as_unavailable(
     fleet: Fleet, capsys: pytest.CaptureFixture[str]
 ) -> None:

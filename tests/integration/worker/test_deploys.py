@@ -106,6 +106,7 @@ def test_what_a_new_checkout_lacks_ends_when_nobody_holds_it_and_an_old_one_does
     assert fleet.registry("extra")["hash"] != "tombstone"
 
 
+@pytest.mark.slow
 def test_a_worker_for_some_apps_removes_nothing_of_the_others(fleet: Fleet, checkouts: Checkouts) -> None:
     assert checkouts.start(checkouts.old).stop() == 0
     fleet.start("--only", "app", adopt_after_s=1)

@@ -172,6 +172,7 @@ def test_a_closed_terminal_stops_it_and_leaves_nothing(fleet: Fleet) -> None:
     assert fleet.client.zcard(fleet.keys.workers) == 0
 
 
+@pytest.mark.slow
 def test_what_was_fetched_ahead_is_left_to_peers_at_once_and_uncharged(fleet: Fleet) -> None:
     slow_app(fleet, takes=1, concurrency=2)
     worker = fleet.start("--drain", "15s")

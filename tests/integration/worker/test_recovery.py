@@ -106,6 +106,7 @@ def test_what_succeeds_at_once_touches_no_file(bench: Workbench, monkeypatch: py
     assert {path: os.stat(path).st_mtime_ns for path in folder.rglob("*")} == before
 
 
+@pytest.mark.slow
 def test_the_first_failure_is_kept_before_it_is_tried_again(frail: tuple[Workbench, PrivateBroker]) -> None:
     bench, broker = frail
     bench.tick()

@@ -69,6 +69,7 @@ _day = st.sampled_from(["*", "1", "*/2", "1-7", "29", "1,15", "28-31"])
 _weekday = st.sampled_from(["*", "1", "1-5", "6,7", "*/2", "0-6"])
 
 
+@pytest.mark.slow
 @given(minute=_field, hour=_field, day=_day, weekday=_weekday)
 @settings(max_examples=120, deadline=None)
 def test_no_rate_is_false(minute: str, hour: str, day: str, weekday: str) -> None:

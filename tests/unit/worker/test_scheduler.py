@@ -158,6 +158,7 @@ def test_an_instant_that_the_broker_says_is_early_waits(bench: Workbench) -> Non
     assert set(before) <= set(bench.published())
 
 
+@pytest.mark.slow
 @pytest.mark.fault
 def test_a_failed_publication_is_retried_and_told_once(broker_factory: BrokerFactory, tmp_path: Path) -> None:
     broker = broker_factory()
