@@ -103,7 +103,9 @@ class Registry(RuleBasedStateMachine):
     def _begin(self, content: str) -> None:
         start = self.now
         if self.head is not None:
-            start = max(start, self.head.from_ms)
+            # What was published under the definition before stays in its interval.
+            published = -1 if self.highest is None else self.highest * 1000
+            start = max(start, self.head.from_ms, published + 1)
             self.head.to_ms = start
         self.past.append(Past(gen=len(self.past) + 1, hash=content, from_ms=start))
 
