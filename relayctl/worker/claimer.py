@@ -213,6 +213,7 @@ class Claimer:
     def _take_ends(
         self, ended: Sequence[Finished], answers: Sequence[tuple[EndVerdict, int | None] | BrokerError]
     ) -> None:
+        lost: list[Finished] = []
         for item, answer in zip(ended, answers, strict=True):
             if isinstance(answer, BrokerError):
                 if not self._is_given_up(item, answer):
@@ -220,12 +221,30 @@ class Claimer:
                     self._note_shortage(answer)
                 continue
             self._refusals.pop(item.claim.key, None)
-            if answer[0] is EndVerdict.LOST and self._readmitted([item.claim]):
+            if answer[0] is EndVerdict.LOST:
+                lost.append(item)
+            else:
+                self._let_go(item, *answer)
+        self._take_lost(lost)
+
+    def _take_lost(self, lost: Sequence[Finished]) -> None:
+        """Ends of attempts that a peer has by now, or of which the broker lost the record: those are recorded again."""
+        try:
+            kept = self._readmitted([item.claim for item in lost])
+        except BrokerError:
+            # Nothing was decided: asked once more, the broker says the same of each.
+            self._unrecorded += lost
+            raise
+        for item in lost:
+            if item.claim.key in kept:
                 self._unrecorded.append(item)
-                continue
-            self._executor.forget([item.claim])
-            if item.has_begun:
-                self._tell_end(item, *answer)
+            else:
+                self._let_go(item, EndVerdict.LOST, None)
+
+    def _let_go(self, item: Finished, verdict: EndVerdict, due_ms: int | None) -> None:
+        self._executor.forget([item.claim])
+        if item.has_begun:
+            self._tell_end(item, verdict, due_ms)
 
     def _is_given_up(self, item: Finished, error: BrokerError) -> bool:
         """Whether an end that no retry can record is let go: it would keep its place and its lease for ever.

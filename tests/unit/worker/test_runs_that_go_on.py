@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from support.intake import Intake
 
+from relayctl.errors import BrokerUnavailable
 from relayctl.host.clock import HeldClock
+from relayctl.store.readmission import Readmission
 from relayctl.worker.claimer import RENEW_S
 
 if TYPE_CHECKING:
@@ -72,6 +74,26 @@ def test_an_end_straight_after_a_flush_is_recorded(worker: Intake) -> None:
     worker.claimer.step()
     assert verdicts(worker) == ["succeeded"]
     assert worker.places.free == 3
+
+
+def test_a_broker_that_goes_away_between_costs_no_end(worker: Intake, monkeypatch: pytest.MonkeyPatch) -> None:
+    claims = begun(worker, 2)
+    worker.client.delete(worker.keys.invocations(claims[0].message))
+    worker.client.set(worker.keys.epoch, "second")
+
+    def gone(*_: object, **__: object) -> list[Claim]:
+        raise BrokerUnavailable("connection refused")
+
+    for claim in claims:
+        worker.places.end(claim)
+    with monkeypatch.context() as patch:
+        patch.setattr(Readmission, "readmit", gone)
+        with pytest.raises(BrokerUnavailable):
+            worker.claimer.step()
+    worker.claimer.step()
+    worker.claimer.step()
+    assert verdicts(worker) == ["succeeded"] * 2
+    assert (worker.places.free, worker.places.started) == (3, [])
 
 
 def test_a_record_that_is_missing_in_the_same_epoch_was_ended_by_a_peer(worker: Intake) -> None:
